@@ -1,0 +1,48 @@
+# How every target of the project is compiled.
+
+# mlxn_configure(target): language, warnings, floating point, include folders.
+function(mlxn_configure target)
+  set_target_properties(${target} PROPERTIES
+    C_STANDARD 17 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE=)
+  target_compile_options(${target} PRIVATE
+    -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+    $<$<BOOL:${MLXN_WERROR}>:-Werror>)
+endfunction()
+
+# mlxn_library(target name objects…): the shared library `target`, the static one `target`_static, both
+# called lib`name`, with aliases mlxn::… for those who take mlxn in as a subproject.
+function(mlxn_library target name)
+  add_library(${target} SHARED ${ARGN})
+  add_library(${target}_static STATIC ${ARGN})
+  add_library(mlxn::${target} ALIAS ${target})
+  add_library(mlxn::${target}_static ALIAS ${target}_static)
+  foreach(library ${target} ${target}_static)
+    set_target_properties(${library} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C)
+    target_include_directories(${library} INTERFACE
+      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  endforeach()
+  set_target_properties(${target} PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map")
+endfunction()
+
+# mlxn_instruction_sets(out): the instruction sets of this architecture, the plainest first, in `out`; the
+# compiler flags of each in mlxn_isa_flags_<isa>.
+function(mlxn_instruction_sets out)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+    set(isas baseline avx2 avx512)
+    set(mlxn_isa_flags_baseline "" PARENT_SCOPE)
+    set(avx2 -mavx2 -mfma -mf16c)
+    set(mlxn_isa_flags_avx2 ${avx2} PARENT_SCOPE)
+    set(mlxn_isa_flags_avx512 ${avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl PARENT_SCOPE)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    set(isas neon)
+    set(mlxn_isa_flags_neon "" PARENT_SCOPE)
+  else()
+    set(isas baseline)
+    set(mlxn_isa_flags_baseline "" PARENT_SCOPE)
+  endif()
+  set(${out} ${isas} PARENT_SCOPE)
+endfunction()
