@@ -55,19 +55,19 @@ extern "C" {
 /* ---- status ---------------------------------------------------------------------------------- */
 
 /* Every status: identifier, text of mlxn_status_text(). */
-#define MLXN_STATUSES(X)                                                                             \
-    X(OK, "success")                                                                                 \
-    X(INVALID_ARGUMENT, "invalid argument")                                                          \
-    X(SHAPE_MISMATCH, "shape mismatch")                                                              \
-    X(DTYPE_MISMATCH, "dtype mismatch")                                                              \
-    X(OUT_OF_MEMORY, "out of memory")                                                                \
-    X(UNSUPPORTED, "unsupported")                                                                    \
-    X(NOT_FOUND, "not found")                                                                        \
-    X(ALREADY_EXISTS, "already exists")                                                              \
-    X(INVALID_STATE, "invalid state")                                                                \
-    X(COMPILE_FAILED, "kernel compilation failed")                                                   \
-    X(DEVICE_FAILED, "execution failed on the device")                                               \
-    X(FILE_FAILED, "file operation failed")                                                          \
+#define MLXN_STATUSES(X)                               \
+    X(OK, "success")                                   \
+    X(INVALID_ARGUMENT, "invalid argument")            \
+    X(SHAPE_MISMATCH, "shape mismatch")                \
+    X(DTYPE_MISMATCH, "dtype mismatch")                \
+    X(OUT_OF_MEMORY, "out of memory")                  \
+    X(UNSUPPORTED, "unsupported")                      \
+    X(NOT_FOUND, "not found")                          \
+    X(ALREADY_EXISTS, "already exists")                \
+    X(INVALID_STATE, "invalid state")                  \
+    X(COMPILE_FAILED, "kernel compilation failed")     \
+    X(DEVICE_FAILED, "execution failed on the device") \
+    X(FILE_FAILED, "file operation failed")            \
     X(BAD_FORMAT, "malformed file")
 
 typedef enum mlxn_status {
@@ -90,15 +90,15 @@ MLXN_API const char *mlxn_version(void);
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
 /* Every dtype: identifier, name, size in bytes. Ops compute on f32, f16 and bf16. */
-#define MLXN_DTYPES(X)                                                                               \
-    X(F32, "f32", 4)                                                                                 \
-    X(F16, "f16", 2)                                                                                 \
-    X(BF16, "bf16", 2)                                                                               \
-    X(F64, "f64", 8)                                                                                 \
-    X(U8, "u8", 1)                                                                                   \
-    X(U16, "u16", 2)                                                                                 \
-    X(U32, "u32", 4)                                                                                 \
-    X(I32, "i32", 4)                                                                                 \
+#define MLXN_DTYPES(X) \
+    X(F32, "f32", 4)   \
+    X(F16, "f16", 2)   \
+    X(BF16, "bf16", 2) \
+    X(F64, "f64", 8)   \
+    X(U8, "u8", 1)     \
+    X(U16, "u16", 2)   \
+    X(U32, "u32", 4)   \
+    X(I32, "i32", 4)   \
     X(I64, "i64", 8)
 
 typedef enum mlxn_dtype {
@@ -136,8 +136,8 @@ typedef struct mlxn_allocator {
 } mlxn_allocator;
 
 typedef struct mlxn_device_options {
-    size_t size;                     /* sizeof(mlxn_device_options) */
-    size_t threads;                  /* CPU worker threads, the caller's included; 0 = what affinity and cgroup quota allow */
+    size_t size;    /* sizeof(mlxn_device_options) */
+    size_t threads; /* CPU worker threads, the caller's included; 0 = what affinity and cgroup quota allow */
     const mlxn_allocator *allocator; /* copied; NULL = the C library's */
     const char *cache_folder;        /* of compiled GPU kernels; NULL = $MLXN_CACHE_DIR or the user's cache folder */
 } mlxn_device_options;
@@ -286,7 +286,7 @@ MLXN_API MLXN_NODISCARD mlxn_status mlxn_encoder_timing(const mlxn_encoder *enco
 
 /* ---- kernels of one's own -------------------------------------------------------------------- */
 
-#define MLXN_MAX_BINDINGS 16      /* buffers of a dispatch */
+#define MLXN_MAX_BINDINGS 16        /* buffers of a dispatch */
 #define MLXN_MAX_CONSTANT_BYTES 128 /* inline constants of a dispatch */
 
 /* What a CPU kernel is called with. */
@@ -359,6 +359,40 @@ typedef enum mlxn_mode { MLXN_OVERWRITE, MLXN_ACCUMULATE } mlxn_mode;
  * MLXN_INVALID_STATE (a committed encoder), MLXN_OUT_OF_MEMORY. */
 
 /* BEGIN elementwise ops: written by `make generate` from src/ops/ops.def. */
+
+/* y = e^x.  x and y have one shape, any. y may be the very memory of x. */
+MLXN_API mlxn_status mlxn_exp(mlxn_encoder *encoder, mlxn_buffer *x, mlxn_buffer *y);
+
+/* The gradient of mlxn_exp: dx = dy * y, where y is the forward's output.
+ * All have one shape, any. In overwrite mode dx may be the very memory of y or dy. */
+MLXN_API mlxn_status mlxn_exp_backward(mlxn_encoder *encoder, mlxn_buffer *y, mlxn_buffer *dy, mlxn_buffer *dx,
+                                       mlxn_mode mode);
+
+/* y = ln x.  x and y have one shape, any. y may be the very memory of x. */
+MLXN_API mlxn_status mlxn_log(mlxn_encoder *encoder, mlxn_buffer *x, mlxn_buffer *y);
+
+/* The gradient of mlxn_log: dx = dy / x.
+ * All have one shape, any. In overwrite mode dx may be the very memory of x or dy. */
+MLXN_API mlxn_status mlxn_log_backward(mlxn_encoder *encoder, mlxn_buffer *x, mlxn_buffer *dy, mlxn_buffer *dx,
+                                       mlxn_mode mode);
+
+/* y = sqrt(x).  x and y have one shape, any. y may be the very memory of x. */
+MLXN_API mlxn_status mlxn_sqrt(mlxn_encoder *encoder, mlxn_buffer *x, mlxn_buffer *y);
+
+/* The gradient of mlxn_sqrt: dx = dy / (y + y), where y is the forward's output.
+ * All have one shape, any. In overwrite mode dx may be the very memory of y or dy. */
+MLXN_API mlxn_status mlxn_sqrt_backward(mlxn_encoder *encoder, mlxn_buffer *y, mlxn_buffer *dy, mlxn_buffer *dx,
+                                        mlxn_mode mode);
+
+/* y = a * b.  a, b and y have one shape, any. y may be the very memory of a or b. */
+MLXN_API mlxn_status mlxn_mul(mlxn_encoder *encoder, mlxn_buffer *a, mlxn_buffer *b, mlxn_buffer *y);
+
+/* The gradients of mlxn_mul in one pass: da = dy * b, db = dy * a.
+ * All have one shape, any. In overwrite mode da or db may be the very memory of a, b or dy; da and db
+ * never overlap. */
+MLXN_API mlxn_status mlxn_mul_backward(mlxn_encoder *encoder, mlxn_buffer *a, mlxn_buffer *b, mlxn_buffer *dy,
+                                       mlxn_buffer *da, mlxn_buffer *db, mlxn_mode mode);
+
 /* END elementwise ops. */
 
 /* y[...,i,j] = lhs[...,i] * rhs[...,j].  lhs [...,N], rhs [...,M], y [...,N,M]. */
@@ -404,14 +438,14 @@ typedef void (*mlxn_reference)(int64_t batch, int64_t n, int64_t m, const double
 
 /* What the library knows of an op. All texts are static. */
 typedef struct mlxn_op_info {
-    const char *name;        /* "exp", "exp_backward", "outer_product", … */
-    const char *formula;     /* "y = e^x" */
-    const char *forward;     /* of a gradient: the name of its forward; else NULL */
-    const char *backward;    /* of a forward: the name of the op that gives all its gradients; else NULL */
+    const char *name;     /* "exp", "exp_backward", "outer_product", … */
+    const char *formula;  /* "y = e^x" */
+    const char *forward;  /* of a gradient: the name of its forward; else NULL */
+    const char *backward; /* of a forward: the name of the op that gives all its gradients; else NULL */
     bool elementwise;
-    bool accumulates;        /* takes MLXN_ACCUMULATE */
-    size_t input_count;      /* arguments[0 … input_count) are inputs, */
-    size_t output_count;     /* the next output_count are outputs */
+    bool accumulates;    /* takes MLXN_ACCUMULATE */
+    size_t input_count;  /* arguments[0 … input_count) are inputs, */
+    size_t output_count; /* the next output_count are outputs */
     mlxn_argument arguments[MLXN_MAX_ARGUMENTS];
     const mlxn_special *special; /* in f32, may be empty */
     size_t special_count;
