@@ -3,7 +3,7 @@
 #ifndef MLXN_CORE_OP_H
 #define MLXN_CORE_OP_H
 
-#include "core/internal.h"
+#include "core/encoder.h"
 
 /* A call of an op whose arguments have passed every check. */
 typedef struct mlxn_op_call {

@@ -1,0 +1,211 @@
+/* Devices: the list of what is here, opening, and the list of what is open, which fork needs. */
+#include "core/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Every open device. Before a fork all locks are taken, in the order list, devices, registries, so that the
+ * child finds none of them held by a thread that it has not. */
+static mlxn_device *open_devices;
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void) {
+    pthread_mutex_lock(&list_lock);
+    for (mlxn_device *device = open_devices; device != NULL; device = device->next) {
+        pthread_mutex_lock(&device->lock);
+    }
+    for (mlxn_device *device = open_devices; device != NULL; device = device->next) {
+        pthread_mutex_lock(&device->registry.lock);
+    }
+}
+
+static void after_fork_in_parent(void) {
+    for (mlxn_device *device = open_devices; device != NULL; device = device->next) {
+        pthread_mutex_unlock(&device->registry.lock);
+        pthread_mutex_unlock(&device->lock);
+    }
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void after_fork_in_child(void) {
+    for (mlxn_device *device = open_devices; device != NULL; device = device->next) {
+        device->backend->forked(device);
+    }
+    after_fork_in_parent();
+}
+
+static void watch_forks(void) {
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* Finds entry `index` of all backends' entries together. */
+static const mlxn_backend *entry_at(size_t *index) {
+    for (size_t i = 0; i < mlxn_backend_count; i++) {
+        const size_t count = mlxn_backends[i]->count();
+        if (*index < count) {
+            return mlxn_backends[i];
+        }
+        *index -= count;
+    }
+    return NULL;
+}
+
+size_t mlxn_device_count(void) {
+    size_t count = 0;
+    for (size_t i = 0; i < mlxn_backend_count; i++) {
+        count += mlxn_backends[i]->count();
+    }
+    return count;
+}
+
+static void describe(size_t index, mlxn_device_info *info) {
+    const mlxn_backend *backend = entry_at(&index);
+    *info = (mlxn_device_info){.size = sizeof *info};
+    backend->describe(index, info);
+}
+
+/* The entry that a NULL name opens: $MLXN_DEVICE, or the first that is available. mlxn_device_count() if none. */
+static size_t find(const char *name, mlxn_device_info *info) {
+    if (name == NULL) {
+        name = getenv("MLXN_DEVICE");
+    }
+    const size_t count = mlxn_device_count();
+    for (size_t i = 0; i < count; i++) {
+        describe(i, info);
+        if (name == NULL || name[0] == '\0' ? info->available : strcmp(info->name, name) == 0) {
+            return i;
+        }
+    }
+    return count;
+}
+
+mlxn_status mlxn_device_at(size_t index, mlxn_device_info *info) {
+    if (info == NULL || info->size != sizeof *info) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT,
+                         info == NULL ? "mlxn_device_at: info is NULL" : "mlxn_device_at: info->size is %zu, expected %zu",
+                         info == NULL ? (size_t)0 : info->size, sizeof *info);
+    }
+    if (index >= mlxn_device_count()) {
+        return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_at: there is no entry %zu, the list has %zu", index,
+                         mlxn_device_count());
+    }
+    mlxn_device_info best;
+    describe(index, info);
+    info->is_default = find(NULL, &best) == index;
+    return MLXN_OK;
+}
+
+static mlxn_status check_options(const mlxn_device_options *options) {
+    if (options == NULL) {
+        return MLXN_OK;
+    }
+    if (options->size != sizeof *options) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_open: options->size is %zu, expected %zu", options->size,
+                         sizeof *options);
+    }
+    const mlxn_allocator *allocator = options->allocator;
+    if (allocator != NULL && (allocator->allocate == NULL || allocator->free == NULL)) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_open: options->allocator lacks a function");
+    }
+    return MLXN_OK;
+}
+
+static void link_device(mlxn_device *device) {
+    pthread_mutex_lock(&list_lock);
+    device->next = open_devices;
+    if (open_devices != NULL) {
+        open_devices->previous = device;
+    }
+    open_devices = device;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void unlink_device(mlxn_device *device) {
+    pthread_mutex_lock(&list_lock);
+    if (device->next != NULL) {
+        device->next->previous = device->previous;
+    }
+    *(device->previous != NULL ? &device->previous->next : &open_devices) = device->next;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void free_device(mlxn_device *device) {
+    mlxn_registry_clear(device);
+    pthread_mutex_destroy(&device->lock);
+    const mlxn_allocator allocator = device->allocator;
+    mlxn_free(&allocator, device, sizeof *device);
+}
+
+mlxn_status mlxn_device_open(const char *name, const mlxn_device_options *options, mlxn_device **device) {
+    if (device == NULL) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_open: device is NULL");
+    }
+    *device = NULL;
+    mlxn_status status = check_options(options);
+    if (status != MLXN_OK) {
+        return status;
+    }
+    mlxn_device_info info;
+    size_t index = find(name, &info);
+    if (index == mlxn_device_count()) {
+        const char *asked = name != NULL ? name : getenv("MLXN_DEVICE");
+        return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_open: there is no device \"%.40s\" here%s",
+                         asked != NULL ? asked : "", name == NULL ? " (MLXN_DEVICE names it)" : "");
+    }
+    if (!info.available) {
+        return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_open: %s is not available: %s", info.name, info.reason);
+    }
+    const mlxn_allocator *allocator =
+        options != NULL && options->allocator != NULL ? options->allocator : &mlxn_default_allocator;
+    mlxn_device *opened = mlxn_allocate(allocator, sizeof *opened, _Alignof(mlxn_device));
+    if (opened == NULL) {
+        return mlxn_fail(MLXN_OUT_OF_MEMORY, "mlxn_device_open: no memory for the handle");
+    }
+    *opened = (mlxn_device){.references = 1,
+                            .backend = entry_at(&index),
+                            .allocator = *allocator,
+                            .info = info,
+                            .lock = PTHREAD_MUTEX_INITIALIZER};
+    mlxn_registry_init(&opened->registry);
+    status = opened->backend->open(opened, index, options);
+    if (status != MLXN_OK) {
+        free_device(opened);
+        return status;
+    }
+    pthread_once(&fork_once, watch_forks);
+    link_device(opened);
+    *device = opened;
+    return MLXN_OK;
+}
+
+mlxn_device *mlxn_device_retain(mlxn_device *device) {
+    atomic_fetch_add_explicit(&device->references, 1, memory_order_relaxed);
+    return device;
+}
+
+void mlxn_device_release(mlxn_device *device) {
+    if (atomic_fetch_sub_explicit(&device->references, 1, memory_order_acq_rel) == 1) {
+        unlink_device(device);
+        device->backend->close(device);
+        free_device(device);
+    }
+}
+
+void mlxn_device_destroy(mlxn_device *device) {
+    if (device != NULL) {
+        mlxn_device_release(device);
+    }
+}
+
+mlxn_status mlxn_device_get_info(const mlxn_device *device, mlxn_device_info *info) {
+    if (device == NULL || info == NULL) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_get_info: %s is NULL", device == NULL ? "device" : "info");
+    }
+    if (info->size != sizeof *info) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_get_info: info->size is %zu, expected %zu", info->size,
+                         sizeof *info);
+    }
+    *info = device->info;
+    return MLXN_OK;
+}
