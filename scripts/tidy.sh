@@ -1,0 +1,7 @@
+#!/bin/sh
+# Runs clang-tidy over the project's own sources, by the compile commands of a build folder.
+#
+#     scripts/tidy.sh BUILD_FOLDER
+set -eu
+git ls-files 'src/**.c' 'tools/**.c' 'examples/*.c' |
+  xargs -P "$(nproc)" -n 4 clang-tidy --quiet --warnings-as-errors='*' -p "$1" 2>/dev/null
