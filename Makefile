@@ -22,7 +22,7 @@ configure:
 	    -DCMAKE_INSTALL_PREFIX="$(PREFIX)" $(CMAKE_FLAGS) >/dev/null
 
 demo: all
-	@MLXN=$(abspath $(BUILD))/mlxn sh examples/demo.sh
+	@sh examples/demo.sh $(BUILD)
 
 check:
 	@scripts/bootstrap.sh check
