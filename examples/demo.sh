@@ -1,14 +1,13 @@
 #!/bin/sh
 # The main job on real data: exp, the outer product and their gradients, run by the program and verified.
 #
-#     examples/demo.sh [build folder]        (`make demo` builds first, then calls this)
+#     make demo, which builds first and then calls this; $MLXN is the program, by default build/mlxn
 #
 # The verifying program is compiled here, from one file that uses nothing of mlxn.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-build=${1:-$here/../build}
-mlxn=$build/mlxn
+mlxn=${MLXN:-$here/../build/mlxn}
 data=$here/data
 out=$(mktemp -d "${TMPDIR:-/tmp}/mlxn-demo.XXXXXX")
 

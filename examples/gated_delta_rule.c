@@ -25,8 +25,7 @@ enum { HEADS = 3, VALUES = 8, KEYS = 16, STATE = VALUES * KEYS, HANDLES = 64 };
 /* The step's inputs, and the weights of its outputs in the loss = sum(y * weight_y) + sum(S1 * weight_state). */
 enum { G, S, K, V, Q, BETA, WEIGHT_Y, WEIGHT_STATE, INPUTS };
 static const char *const names[INPUTS] = {"g", "S", "k", "v", "q", "beta", "", ""};
-static const int counts[INPUTS] = {HEADS,         HEADS * STATE, HEADS * KEYS,   HEADS * VALUES,
-                                   HEADS * KEYS, HEADS,         HEADS * VALUES, HEADS * STATE};
+static const int sizes[INPUTS] = {1, STATE, KEYS, VALUES, KEYS, 1, VALUES, STATE}; /* of each, per head */
 
 static mlxn_device *device;
 static mlxn_buffer *handles[HANDLES];
@@ -105,17 +104,17 @@ static void step(float *const input[INPUTS], float *y_out, float *state_out, flo
     mlxn_buffer *spread_dbeta = array(1, VALUES, 0), *drate = as(spread_dbeta, 0, VALUES);
     mlxn_buffer *spread_da = array(1, STATE, 0), *ddecay = as(spread_da, VALUES, KEYS);
 
-    mlxn_outer_product_backward_rhs(e, s1, dy, dq, MLXN_OVERWRITE);            /* y = S1 q */
+    mlxn_outer_product_backward_rhs(e, s1, dy, dq, MLXN_OVERWRITE); /* y = S1 q */
     mlxn_outer_product(e, dy, q, product);
     add_product(e, product, ones_state, ds1);
     mlxn_outer_product_backward(e, ds1, delta, k, ddelta, dk, MLXN_OVERWRITE); /* S1 = D + d (x) k */
     mlxn_mul_backward(e, rate, error, ddelta, drate, dv, MLXN_OVERWRITE);      /* d = beta (v - m) */
     mlxn_outer_product_backward_lhs(e, spread_dbeta, ones_values, dbeta, MLXN_OVERWRITE);
     mlxn_mul(e, dv, minus_values, dm);
-    mlxn_outer_product_backward_rhs(e, d_state, dm, dk, MLXN_ACCUMULATE);      /* m = D k */
+    mlxn_outer_product_backward_rhs(e, d_state, dm, dk, MLXN_ACCUMULATE); /* m = D k */
     mlxn_outer_product(e, dm, k, product);
     add_product(e, product, ones_state, ds1);
-    mlxn_mul_backward(e, decay, s, ds1, ddecay, ds, MLXN_OVERWRITE);           /* D = e^(-g) S */
+    mlxn_mul_backward(e, decay, s, ds1, ddecay, ds, MLXN_OVERWRITE); /* D = e^(-g) S */
     mlxn_outer_product_backward_lhs(e, spread_da, ones, da, MLXN_OVERWRITE);
     mlxn_exp_backward(e, a, da, dx, MLXN_OVERWRITE);
     mlxn_mul(e, dx, minus, dg);
@@ -183,7 +182,7 @@ int main(void) {
     uint32_t random = 1;
     for (int i = 0; i < INPUTS; i++) {
         in[i] = input[i], gradients[i] = gradient[i], in64[i] = input64[i];
-        for (int j = 0; j < counts[i]; j++) {
+        for (int j = 0; j < HEADS * sizes[i]; j++) {
             random = random * 1664525u + 1013904223u;
             const float unit = (float)(random >> 8) * 0x1p-24f; /* 0 ... 1 */
             in[i][j] = i == G || i == BETA ? unit : 2 * unit - 1;
@@ -203,7 +202,7 @@ int main(void) {
     wrong += report("S", state, state64, HEADS * STATE, 1e-6);
     printf("gradients against central differences in float64:\n");
     for (int i = G; i <= BETA; i++) {
-        for (int j = 0; j < counts[i]; j++) {
+        for (int j = 0; j < HEADS * sizes[i]; j++) {
             const double step_size = 1e-5, centre = in64[i][j];
             in64[i][j] = centre + step_size;
             const double above = step64(in64, y_moved, state_moved);
@@ -212,7 +211,7 @@ int main(void) {
             in64[i][j] = centre;
             fd[j] = (above - below) / (2 * step_size);
         }
-        wrong += report(names[i], gradients[i], fd, counts[i], 2e-6);
+        wrong += report(names[i], gradients[i], fd, HEADS * sizes[i], 2e-6);
     }
     printf("%s\n", wrong == 0 ? "all correct" : "FAILED");
     return wrong != 0;
