@@ -1,0 +1,247 @@
+/* The same bits everywhere: every instruction set of the machine, 1, 2, 3 and 7 threads, large outputs that take
+ * streaming stores, and the digests in digests.inc, which hold on every architecture. */
+#include "support/op_case.h"
+#include "support/random.h"
+
+static const mlxn_dtype DTYPES[] = {MLXN_F32, MLXN_F16, MLXN_BF16};
+static const size_t THREADS[] = {1, 2, 3, 7};
+enum { THREAD_COUNTS = sizeof THREADS / sizeof THREADS[0] };
+
+/* FNV-1a over 64 bits. */
+static uint64_t digest(uint64_t hash, const void *data, size_t size) {
+    const unsigned char *byte = data;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+static const uint64_t DIGEST_START = UINT64_C(0xcbf29ce484222325);
+
+/* The shapes every op is run at; elementwise ops take all extents' product. */
+static const int64_t SHAPES[][3] = {{1, 1, 1},     {1, 7, 5},     {3, 33, 17},   {1, 65, 1030},
+                                    {1, 1030, 65}, {40, 8, 8},    {1, 4, 9001},  {1, 9001, 4},
+                                    {2, 300, 500}, {1, 1, 70000}, {1, 70000, 1}, {1, 700, 900}};
+enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
+
+static op_case case_of(const mlxn_op_info *op, mlxn_dtype dtype, size_t shape) {
+    const int64_t *s = SHAPES[shape];
+    op_case c = {.op = op,
+                 .dtype = dtype,
+                 .mode = op->accumulates && shape % 2 ? MLXN_ACCUMULATE : MLXN_OVERWRITE,
+                 .values = op->elementwise ? OP_VALUES_BITS : OP_VALUES_UNIT,
+                 .lead_rank = 1,
+                 .lead = {s[0]},
+                 .n = s[1],
+                 .m = s[2],
+                 .seed = 1000 + shape};
+    if (op->elementwise) {
+        c.lead[0] = s[0] * s[1] * s[2];
+        c.n = c.m = 1;
+    }
+    return c;
+}
+
+/* Compares every device with the first, which is the plainest instruction set with one thread. */
+static void compare_with_first(mlxn_device *const *devices, size_t count, const op_case *c) {
+    size_t bytes;
+    char *first = op_case_outputs(devices[0], c, &bytes);
+    for (size_t d = 1; d < count; d++) {
+        char *other = op_case_outputs(devices[d], c, &bytes);
+        for (size_t i = 0; i < bytes; i++)
+            if (first[i] != other[i]) {
+                mlxn_device_info a = {.size = sizeof a}, b = {.size = sizeof b};
+                OK(mlxn_device_get_info(devices[0], &a));
+                OK(mlxn_device_get_info(devices[d], &b));
+                test_fail(c->seed, "%s: byte %zu of the outputs differs between \"%s\" and \"%s\"", op_case_text(c), i,
+                          a.detail, b.detail);
+            }
+        free(other);
+    }
+    free(first);
+}
+
+static void instruction_sets_and_threads(void **state) {
+    (void)state;
+    mlxn_device *devices[3 * THREAD_COUNTS];
+    size_t count = 0;
+    for (size_t i = 0; i < test_isa_count; i++)
+        for (size_t t = 0; t < THREAD_COUNTS; t++)
+            devices[count++] = test_device_isa(test_isas[i], THREADS[t]);
+    for (size_t i = 0; i < mlxn_op_count(); i++)
+        for (size_t d = 0; d < 3; d++)
+            for (size_t s = 0; s < SHAPE_COUNT; s++) {
+                if (!test_wants_op(mlxn_op_at(i)->name))
+                    continue;
+                if (test_is_slow_here() && SHAPES[s][1] * SHAPES[s][2] > 100000)
+                    continue;
+                const op_case c = case_of(mlxn_op_at(i), DTYPES[d], s);
+                compare_with_first(devices, count, &c);
+            }
+    for (size_t i = 0; i < count; i++)
+        mlxn_device_destroy(devices[i]);
+}
+
+/* What differs between two instruction sets must be told apart at all: else the test above compares nothing. */
+static void the_cap_is_obeyed(void **state) {
+    (void)state;
+    mlxn_device_info low = {.size = sizeof low}, high = {.size = sizeof high};
+    mlxn_device *capped = test_device_isa(test_isas[0], 1), *free_choice = test_device(1);
+    OK(mlxn_device_get_info(capped, &low));
+    OK(mlxn_device_get_info(free_choice, &high));
+    if (strstr(low.detail, test_isas[0]) == NULL)
+        fail_msg("capped at %s: \"%s\"", test_isas[0], low.detail);
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        assert_string_not_equal(low.detail, high.detail);
+#endif
+    mlxn_device_destroy(capped);
+    mlxn_device_destroy(free_choice);
+}
+
+/* Outputs of 64 MB, beyond the last-level cache of most machines, against the same work in pieces that fit in it. */
+static void streaming_stores(void **state) {
+    (void)state;
+    if (test_is_slow_here())
+        skip();
+    const int64_t rows = 4096, columns = 4096;
+    mlxn_device *device = test_device(0);
+    mlxn_buffer *x = test_vector(device, MLXN_F32, rows), *y = test_vector(device, MLXN_F32, columns);
+    mlxn_buffer *whole = test_matrix(device, MLXN_F32, rows, columns),
+                *exps = test_matrix(device, MLXN_F32, rows, columns);
+    mlxn_buffer *piece = test_matrix(device, MLXN_F32, 16, columns),
+                *piece_exp = test_matrix(device, MLXN_F32, 16, columns);
+    float *values;
+    uint64_t seed = 4;
+    OK(mlxn_buffer_map(x, (void **)&values));
+    for (int64_t i = 0; i < rows; i++)
+        values[i] = 8 * random_unit(&seed);
+    OK(mlxn_buffer_map(y, (void **)&values));
+    for (int64_t i = 0; i < columns; i++)
+        values[i] = 8 * random_unit(&seed);
+    mlxn_encoder *encoder = test_encoder(device);
+    mlxn_outer_product(encoder, x, y, whole);
+    mlxn_exp(encoder, whole, exps);
+    OK(mlxn_encoder_commit_and_wait(encoder));
+    const char *all, *all_exp, *part, *part_exp;
+    OK(mlxn_buffer_map(whole, (void **)&all));
+    OK(mlxn_buffer_map(exps, (void **)&all_exp));
+    OK(mlxn_buffer_map(piece, (void **)&part));
+    OK(mlxn_buffer_map(piece_exp, (void **)&part_exp));
+    const size_t bytes = mlxn_buffer_bytes(piece);
+    for (int64_t i = 0; i < rows / 16; i++) {
+        mlxn_buffer *view;
+        OK(mlxn_buffer_view(x, 16 * i, 1, (const int64_t[]){16}, &view));
+        OK(mlxn_encoder_reset(encoder));
+        mlxn_outer_product(encoder, view, y, piece);
+        mlxn_exp(encoder, piece, piece_exp);
+        OK(mlxn_encoder_commit_and_wait(encoder));
+        assert_memory_equal(all + (size_t)i * bytes, part, bytes);
+        assert_memory_equal(all_exp + (size_t)i * bytes, part_exp, bytes);
+        mlxn_buffer_destroy(view);
+    }
+    mlxn_encoder_destroy(encoder);
+    mlxn_buffer *const all_buffers[] = {x, y, whole, exps, piece, piece_exp};
+    for (size_t i = 0; i < 6; i++)
+        mlxn_buffer_destroy(all_buffers[i]);
+    mlxn_device_destroy(device);
+}
+
+/* An item of a batch has the bits it has alone. */
+static void batches(void **state) {
+    (void)state;
+    mlxn_device *device = test_device(0);
+    for (size_t i = 0; i < mlxn_op_count(); i++) {
+        const mlxn_op_info *op = mlxn_op_at(i);
+        if (op->elementwise)
+            continue;
+        const op_case c = {.op = op, .dtype = MLXN_F32, .lead_rank = 1, .lead = {5}, .n = 70, .m = 1100, .seed = 8};
+        size_t bytes;
+        const size_t arguments = op_case_arguments(&c);
+        mlxn_buffer *all[MLXN_MAX_ARGUMENTS];
+        op_arrays a = op_arrays_create(&c);
+        for (size_t k = 0; k < arguments; k++) {
+            int64_t shape[MLXN_MAX_RANK];
+            const size_t rank = op_case_shape(&c, k, shape);
+            all[k] = test_buffer(device, MLXN_F32, rank, shape);
+            OK(mlxn_buffer_write(all[k], 0, mlxn_buffer_bytes(all[k]), a.array[k]));
+        }
+        char *together = op_case_outputs(device, &c, &bytes);
+        mlxn_encoder *encoder = test_encoder(device);
+        for (int64_t item = 0; item < 5; item++) {
+            mlxn_buffer *one[MLXN_MAX_ARGUMENTS];
+            for (size_t k = 0; k < arguments; k++) {
+                const size_t rank = mlxn_buffer_rank(all[k]) - 1;
+                const int64_t *shape = mlxn_buffer_shape(all[k]) + 1;
+                OK(mlxn_buffer_view(all[k], item * (mlxn_buffer_count(all[k]) / 5), rank, shape, &one[k]));
+            }
+            OK(mlxn_encode(encoder, op->name, one, arguments, MLXN_OVERWRITE));
+            for (size_t k = 0; k < arguments; k++)
+                mlxn_buffer_destroy(one[k]);
+        }
+        OK(mlxn_encoder_commit_and_wait(encoder));
+        mlxn_encoder_destroy(encoder);
+        const char *at = together;
+        for (size_t k = 0; k < arguments; k++) {
+            void *data;
+            OK(mlxn_buffer_map(all[k], &data));
+            if (k >= op->input_count) {
+                assert_memory_equal(at, data, mlxn_buffer_bytes(all[k]));
+                at += mlxn_buffer_bytes(all[k]);
+            }
+            mlxn_buffer_destroy(all[k]);
+        }
+        free(together);
+        op_arrays_destroy(&a);
+    }
+    mlxn_device_destroy(device);
+}
+
+/* Digests of the results of every shape, equal on every machine. An op without a line in digests.inc is printed;
+ * MLXN_TEST_PRINT=1 prints all in the file's form. */
+static void digests(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel;
+        uint64_t digest;
+    } known[] = {
+#include "digests.inc"
+    };
+    mlxn_device *device = test_device(0);
+    size_t compared = 0;
+    for (size_t i = 0; i < mlxn_op_count(); i++)
+        for (size_t d = 0; d < 3; d++) {
+            uint64_t hash = DIGEST_START;
+            for (size_t s = 0; s < SHAPE_COUNT; s++) {
+                const op_case c = case_of(mlxn_op_at(i), DTYPES[d], s);
+                size_t bytes;
+                char *outputs = op_case_outputs(device, &c, &bytes);
+                hash = digest(hash, outputs, bytes);
+                free(outputs);
+            }
+            char kernel[64];
+            snprintf(kernel, sizeof kernel, "%s_%s", mlxn_op_at(i)->name, mlxn_dtype_name(DTYPES[d]));
+            if (getenv("MLXN_TEST_PRINT") != NULL)
+                printf("{\"%s\", UINT64_C(0x%016llx)},\n", kernel, (unsigned long long)hash);
+            size_t k = 0;
+            while (k < sizeof known / sizeof known[0] && strcmp(known[k].kernel, kernel) != 0)
+                k++;
+            if (k == sizeof known / sizeof known[0]) {
+                print_message("no digest of %s: 0x%016llx\n", kernel, (unsigned long long)hash);
+            } else {
+                if (known[k].digest != hash)
+                    fail_msg("%s: digest 0x%016llx, expected 0x%016llx", kernel, (unsigned long long)hash,
+                             (unsigned long long)known[k].digest);
+                compared++;
+            }
+        }
+    mlxn_device_destroy(device);
+    assert_int_equal(compared, sizeof known / sizeof known[0]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_cap_is_obeyed), cmocka_unit_test(instruction_sets_and_threads),
+        cmocka_unit_test(streaming_stores),  cmocka_unit_test(batches),
+        cmocka_unit_test(digests),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+#define _GNU_SOURCE
+#include "test.h"
+
+#include <errno.h>
+
+#if defined(__x86_64__)
+const char *const test_isas[] = {"baseline", "avx2", "avx512"};
+#elif defined(__aarch64__)
+const char *const test_isas[] = {"neon"};
+#else
+const char *const test_isas[] = {"baseline"};
+#endif
+const size_t test_isa_count = sizeof test_isas / sizeof test_isas[0];
+
+void test_ok(mlxn_status status, const char *call, const char *file, int line) {
+    if (status == MLXN_OK)
+        return;
+    print_error("%s\n  gave \"%s\": %s\n", call, mlxn_status_text(status), mlxn_last_error());
+    _fail(file, line);
+}
+
+void test_fails(mlxn_status expected, mlxn_status status, const char *call, const char *file, int line) {
+    if (status == expected && mlxn_last_error()[0] != '\0')
+        return;
+    print_error("%s\n  gave \"%s\" (%s), expected \"%s\" and a message\n", call, mlxn_status_text(status),
+                mlxn_last_error(), mlxn_status_text(expected));
+    _fail(file, line);
+}
+
+void test_fails_with(mlxn_status expected, const char *text, mlxn_status status, const char *call, const char *file,
+                     int line) {
+    test_fails(expected, status, call, file, line);
+    if (strstr(mlxn_last_error(), text) != NULL)
+        return;
+    print_error("%s\n  says      \"%s\"\n  should be \"%s\"\n", call, mlxn_last_error(), text);
+    _fail(file, line);
+}
+
+void test_fail(uint64_t seed, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    char text[1024];
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    fail_msg("%s\n  repeat: MLXN_TEST_SEED=%llu %s", text, (unsigned long long)seed, program_invocation_name);
+}
+
+uint64_t test_seed(uint64_t otherwise) {
+    const char *text = getenv("MLXN_TEST_SEED");
+    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 0) : otherwise;
+}
+
+bool test_wants_op(const char *op) {
+    const char *wanted = getenv("MLXN_TEST_OP");
+    return wanted == NULL || wanted[0] == '\0' || strcmp(wanted, op) == 0;
+}
+
+bool test_is_slow_here(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+    return true;
+#endif
+#endif
+    const char *quick = getenv("MLXN_TEST_QUICK");
+    if (quick != NULL && quick[0] != '\0')
+        return true;
+#if defined(__aarch64__)
+    return true; /* qemu, nearly always; on hardware the shorter loops do no harm */
+#else
+    return false;
+#endif
+}
+
+mlxn_device *test_device(size_t threads) {
+    mlxn_device_options options = {.size = sizeof options, .threads = threads};
+    mlxn_device *device = NULL;
+    OK(mlxn_device_open("cpu", &options, &device));
+    assert_non_null(device);
+    return device;
+}
+
+mlxn_device *test_device_isa(const char *isa, size_t threads) {
+    assert_int_equal(setenv("MLXN_MAX_ISA", isa, 1), 0);
+    mlxn_device *device = test_device(threads);
+    assert_int_equal(unsetenv("MLXN_MAX_ISA"), 0);
+    return device;
+}
+
+mlxn_encoder *test_encoder(mlxn_device *device) {
+    mlxn_encoder *encoder = NULL;
+    OK(mlxn_encoder_create(device, NULL, &encoder));
+    assert_non_null(encoder);
+    return encoder;
+}
+
+mlxn_buffer *test_buffer(mlxn_device *device, mlxn_dtype dtype, size_t rank, const int64_t *shape) {
+    mlxn_buffer *buffer = NULL;
+    OK(mlxn_buffer_create(device, dtype, rank, shape, &buffer));
+    assert_non_null(buffer);
+    return buffer;
+}
+
+mlxn_buffer *test_vector(mlxn_device *device, mlxn_dtype dtype, int64_t count) {
+    return test_buffer(device, dtype, 1, &count);
+}
+
+mlxn_buffer *test_matrix(mlxn_device *device, mlxn_dtype dtype, int64_t rows, int64_t columns) {
+    return test_buffer(device, dtype, 2, (const int64_t[]){rows, columns});
+}
