@@ -1,6 +1,7 @@
 /* The vector types that CPU kernels are written in. This header picks the one of the instruction set that
  * the file is compiled for: -DMLXN_ISA=avx2, avx512, baseline (x86-64 without fma or F16C) or neon. Every
- * set offers what is listed here, and each function gives the same bits on all of them.
+ * set offers what is listed here, and each function gives the same bits on all of them, but
+ * for the two mul_add.
  *
  * Everything comes in units of 16 lanes, one cache line of f32, whatever the registers' width:
  *
@@ -23,6 +24,7 @@
  * Lanes of f32
  *   v16 v16_zero(), v16_splat(f)
  *   v16 v16_add, v16_sub, v16_mul, v16_div (a, b), v16_sqrt(a), v16_fma(a, b, c) = a * b + c
+ *   v16 v16_mul_add(a, b, c)       a * b + c, fused only where that is cheap: its bits differ between the sets
  *   v16 v16_abs(a)
  *   v16 v16_canonical(a)           0x7fc00000 where a is NaN, else a
  *   v16 v16_mask(n)                all ones in lanes < n; n is 0 to 16
@@ -42,12 +44,11 @@
  * Lanes of f64
  *   d16 d16_splat(f), d16_of_v16(v) exact, d16_of_n16(n) signed, exact
  *   d16 d16_add, d16_sub, d16_mul, d16_div (a, b)
- *   d16 d16_mul_add(a, b, c)       a * b + c, fused where MLXN_VEC_FUSES is 1, else rounded twice: the only
- *                                  function whose bits differ between the sets
+ *   d16 d16_mul_add(a, b, c)       a * b + c, fused or rounded twice like v16_mul_add
  *   d16 d16_scale(a, n)            a * 2^n by adding to the exponent: a and the result must be normal
  *   v16 v16_of_d16(d)              rounded to nearest even
- *   v16 v16_odd_of_d16(d)          rounded to odd: an inexact value gets the neighbour whose last bit is 1,
- *                                  so that rounding again, to f16 or bf16, is as if done once */
+ *   v16 v16_sticky_of_d16(d)       cut to f32 with the last bit set: rounding that to f16 or bf16 is as good as
+ *                                  rounding d itself, if d is no midpoint of theirs and normal in f32 */
 #ifndef MLXN_KERNELS_CPU_VEC_H
 #define MLXN_KERNELS_CPU_VEC_H
 

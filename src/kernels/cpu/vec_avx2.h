@@ -4,8 +4,6 @@
 
 #include <immintrin.h>
 
-#define MLXN_VEC_FUSES 1
-
 typedef struct v16 {
     __m256 a, b;
 } v16;
@@ -24,7 +22,10 @@ typedef struct d16 {
 #define V3(op, x, y, z) ((v16){op((x).a, (y).a, (z).a), op((x).b, (y).b, (z).b)})
 #define N2(op, x, y) ((n16){op((x).a, (y).a), op((x).b, (y).b)})
 #define NI(op, x, i) ((n16){op((x).a, i), op((x).b, i)})
+#define D1(op, x) ((d16){op((x).a), op((x).b), op((x).c), op((x).d)})
 #define D2(op, x, y) ((d16){op((x).a, (y).a), op((x).b, (y).b), op((x).c, (y).c), op((x).d, (y).d)})
+#define D3(op, x, y, z) \
+    ((d16){op((x).a, (y).a, (z).a), op((x).b, (y).b, (z).b), op((x).c, (y).c, (z).c), op((x).d, (y).d, (z).d)})
 
 VEC_INLINE n16 n16_of(v16 v) { return (n16){_mm256_castps_si256(v.a), _mm256_castps_si256(v.b)}; }
 VEC_INLINE v16 v16_of(n16 n) { return (v16){_mm256_castsi256_ps(n.a), _mm256_castsi256_ps(n.b)}; }
@@ -47,6 +48,7 @@ VEC_INLINE v16 v16_mul(v16 a, v16 b) { return V2(_mm256_mul_ps, a, b); }
 VEC_INLINE v16 v16_div(v16 a, v16 b) { return V2(_mm256_div_ps, a, b); }
 VEC_INLINE v16 v16_sqrt(v16 a) { return V1(_mm256_sqrt_ps, a); }
 VEC_INLINE v16 v16_fma(v16 a, v16 b, v16 c) { return V3(_mm256_fmadd_ps, a, b, c); }
+VEC_INLINE v16 v16_mul_add(v16 a, v16 b, v16 c) { return v16_fma(a, b, c); }
 VEC_INLINE v16 v16_and(v16 a, v16 mask) { return V2(_mm256_and_ps, a, mask); }
 VEC_INLINE v16 v16_blend(v16 mask, v16 a, v16 b) { return V3(_mm256_blendv_ps, a, b, mask); }
 VEC_INLINE v16 v16_abs(v16 a) { return v16_and(a, v16_of(n16_splat(0x7fffffffu))); }
@@ -168,11 +170,7 @@ VEC_INLINE d16 d16_sub(d16 a, d16 b) { return D2(_mm256_sub_pd, a, b); }
 VEC_INLINE d16 d16_mul(d16 a, d16 b) { return D2(_mm256_mul_pd, a, b); }
 VEC_INLINE d16 d16_div(d16 a, d16 b) { return D2(_mm256_div_pd, a, b); }
 
-VEC_INLINE d16 d16_mul_add(d16 x, d16 y, d16 z)
-{
-    return (d16){_mm256_fmadd_pd(x.a, y.a, z.a), _mm256_fmadd_pd(x.b, y.b, z.b), _mm256_fmadd_pd(x.c, y.c, z.c),
-                 _mm256_fmadd_pd(x.d, y.d, z.d)};
-}
+VEC_INLINE d16 d16_mul_add(d16 x, d16 y, d16 z) { return D3(_mm256_fmadd_pd, x, y, z); }
 
 VEC_INLINE __m256d vec_scale4(__m256d a, __m128i n)
 {
@@ -191,5 +189,13 @@ VEC_INLINE v16 v16_of_d16(d16 d)
     return (v16){_mm256_set_m128(_mm256_cvtpd_ps(d.b), _mm256_cvtpd_ps(d.a)),
                  _mm256_set_m128(_mm256_cvtpd_ps(d.d), _mm256_cvtpd_ps(d.c))};
 }
+
+VEC_INLINE __m256d vec_sticky4(__m256d d)
+{
+    __m256i kept = _mm256_and_si256(_mm256_castpd_si256(d), _mm256_set1_epi64x(-(1LL << 29)));
+    return _mm256_castsi256_pd(_mm256_or_si256(kept, _mm256_set1_epi64x(1LL << 29)));
+}
+
+VEC_INLINE v16 v16_sticky_of_d16(d16 d) { return v16_of_d16(D1(vec_sticky4, d)); }
 
 #endif
