@@ -31,14 +31,21 @@ static mlxn_device *device;
 static mlxn_buffer *handles[HANDLES];
 static int handle_count;
 
-static mlxn_buffer *require(mlxn_status status, mlxn_buffer *buffer) {
-    if (status != MLXN_OK || handle_count == HANDLES) {
-        fprintf(stderr, "gated_delta_rule: %s\n", status != MLXN_OK ? mlxn_last_error() : "too many buffers");
+/* Ends the program with the library's own message if a call failed. */
+static void require(mlxn_status status) {
+    if (status != MLXN_OK) {
+        fprintf(stderr, "gated_delta_rule: %s\n", mlxn_last_error());
         exit(1);
     }
-    if (buffer != NULL)
-        handles[handle_count++] = buffer;
-    return buffer;
+}
+
+/* Keeps a buffer in the list of those to destroy at the end. */
+static mlxn_buffer *keep(mlxn_buffer *buffer) {
+    if (handle_count == HANDLES) {
+        fprintf(stderr, "gated_delta_rule: more than %d buffers\n", HANDLES);
+        exit(1);
+    }
+    return handles[handle_count++] = buffer;
 }
 
 /* An array [HEADS,rows,columns], or [HEADS,columns] where rows is 0, filled with `value`. */
@@ -46,18 +53,19 @@ static mlxn_buffer *array(int64_t rows, int64_t columns, float value) {
     const int64_t matrix[] = {HEADS, rows, columns}, vector[] = {HEADS, columns};
     mlxn_buffer *buffer;
     void *data;
-    require(mlxn_buffer_create(device, MLXN_F32, rows ? 3 : 2, rows ? matrix : vector, &buffer), NULL);
-    require(mlxn_buffer_map(buffer, &data), buffer);
+    require(mlxn_buffer_create(device, MLXN_F32, rows ? 3 : 2, rows ? matrix : vector, &buffer));
+    require(mlxn_buffer_map(buffer, &data));
     for (int64_t i = 0; i < mlxn_buffer_count(buffer); i++)
         ((float *)data)[i] = value;
-    return buffer;
+    return keep(buffer);
 }
 
 /* The same memory under another shape. */
 static mlxn_buffer *as(mlxn_buffer *buffer, int64_t rows, int64_t columns) {
     const int64_t matrix[] = {HEADS, rows, columns}, vector[] = {HEADS, columns};
     mlxn_buffer *view;
-    return require(mlxn_buffer_reshape(buffer, rows ? 3 : 2, rows ? matrix : vector, &view), view);
+    require(mlxn_buffer_reshape(buffer, rows ? 3 : 2, rows ? matrix : vector, &view));
+    return keep(view);
 }
 
 /* dst += a * b */
@@ -73,7 +81,7 @@ static void step(float *const input[INPUTS], float *y_out, float *state_out, flo
     mlxn_buffer *dy = array(0, VALUES, 0), *ds1 = array(VALUES, KEYS, 0); /* upstream gradients */
     mlxn_buffer *const inputs[INPUTS] = {g, s, k, v, q, beta, dy, ds1};
     for (int i = 0; i < INPUTS; i++)
-        require(mlxn_buffer_write(inputs[i], 0, mlxn_buffer_bytes(inputs[i]), input[i]), NULL);
+        require(mlxn_buffer_write(inputs[i], 0, mlxn_buffer_bytes(inputs[i]), input[i]));
 
     mlxn_buffer *ones = array(0, STATE, 1), *ones_state = as(ones, VALUES, KEYS), *ones_values = array(0, VALUES, 1);
     mlxn_buffer *minus = array(0, 1, -1), *minus_values = array(0, VALUES, -1);
@@ -84,7 +92,7 @@ static void step(float *const input[INPUTS], float *y_out, float *state_out, flo
     mlxn_buffer *s1 = array(VALUES, KEYS, 0), *y = array(0, VALUES, 0);
 
     mlxn_encoder *e;
-    require(mlxn_encoder_create(device, NULL, &e), NULL);
+    require(mlxn_encoder_create(device, NULL, &e));
     mlxn_mul(e, g, minus, x);
     mlxn_exp(e, x, a);
     mlxn_outer_product(e, a, ones, spread_a);
@@ -118,15 +126,15 @@ static void step(float *const input[INPUTS], float *y_out, float *state_out, flo
     mlxn_outer_product_backward_lhs(e, spread_da, ones, da, MLXN_OVERWRITE);
     mlxn_exp_backward(e, a, da, dx, MLXN_OVERWRITE);
     mlxn_mul(e, dx, minus, dg);
-    require(mlxn_encoder_commit_and_wait(e), NULL);
+    require(mlxn_encoder_commit_and_wait(e));
     printf("%zu dispatches recorded and run\n", mlxn_encoder_dispatches(e));
     mlxn_encoder_destroy(e);
 
     mlxn_buffer *const gradients[] = {dg, ds, dk, dv, dq, dbeta};
-    require(mlxn_buffer_read(y, 0, mlxn_buffer_bytes(y), y_out), NULL);
-    require(mlxn_buffer_read(s1, 0, mlxn_buffer_bytes(s1), state_out), NULL);
+    require(mlxn_buffer_read(y, 0, mlxn_buffer_bytes(y), y_out));
+    require(mlxn_buffer_read(s1, 0, mlxn_buffer_bytes(s1), state_out));
     for (int i = G; i <= BETA; i++)
-        require(mlxn_buffer_read(gradients[i], 0, mlxn_buffer_bytes(gradients[i]), gradient[i]), NULL);
+        require(mlxn_buffer_read(gradients[i], 0, mlxn_buffer_bytes(gradients[i]), gradient[i]));
     while (handle_count > 0)
         mlxn_buffer_destroy(handles[--handle_count]);
 }
@@ -191,7 +199,7 @@ int main(void) {
     }
 
     printf("gated delta rule: %d heads, state %d x %d\n", HEADS, VALUES, KEYS);
-    require(mlxn_device_open("cpu", NULL, &device), NULL);
+    require(mlxn_device_open("cpu", NULL, &device));
     step(in, y, state, gradients);
     mlxn_device_destroy(device);
 
