@@ -1,0 +1,33 @@
+/* The message of a thread's last failure. */
+#include "io/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char last_error[4096];
+
+const char *mlxn_io_last_error(void) {
+    return last_error;
+}
+
+mlxn_status mlxn_io_fail(mlxn_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(last_error, sizeof last_error, format, arguments);
+    va_end(arguments);
+    /* Names from files reach terminals through this text. */
+    for (char *at = last_error; *at != '\0'; at++) {
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) {
+            *at = '?';
+        }
+    }
+    return status;
+}
+
+mlxn_status mlxn_io_fail_core(mlxn_status status, const char *path, const char *doing) {
+    return mlxn_io_fail(status, "%s: %s: %s", path, doing, mlxn_last_error());
+}
+
+mlxn_status mlxn_io_out_of_memory(const char *path, size_t bytes) {
+    return mlxn_io_fail(MLXN_OUT_OF_MEMORY, "%s: out of memory, %zu bytes wanted", path, bytes);
+}
