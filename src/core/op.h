@@ -39,7 +39,7 @@ typedef enum mlxn_isa { MLXN_ISA_BASELINE, MLXN_ISA_AVX2, MLXN_ISA_AVX512, MLXN_
 typedef struct mlxn_family {
     const mlxn_op *ops;
     size_t op_count;
-    mlxn_cpu_kernels cpu[MLXN_ISA_COUNT]; /* empty where the architecture lacks the set */
+    const mlxn_cpu_kernels *cpu[MLXN_ISA_COUNT]; /* NULL where the architecture lacks the set */
 } mlxn_family;
 
 /* Checks the arguments against op->info and records the op; a failure makes the encoder sticky. */

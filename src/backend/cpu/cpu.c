@@ -50,7 +50,7 @@ static mlxn_status cpu_open(mlxn_device *device, size_t index, const mlxn_device
         return status;
     }
     for (size_t i = 0; i < mlxn_family_count; i++) {
-        const mlxn_cpu_kernels *kernels = &mlxn_families[i]->cpu[isa];
+        const mlxn_cpu_kernels *kernels = mlxn_families[i]->cpu[isa];
         for (size_t k = 0; k < kernels->count; k++) {
             status = mlxn_registry_add_built_in(device, kernels->list[k].name, kernels->list[k].function);
             if (status != MLXN_OK) {

@@ -1,0 +1,253 @@
+/* The kernels of the outer product's gradients for one dtype T, included once for each by cpu.c. The order of every
+ * sum is the canonical one (docs/numerics.md), whatever is computed together with it. */
+
+/* Up to 16 elements at p, the other lanes +0. What lies behind them may be read up to `end`. */
+VEC_INLINE v16 T_NAME(load_tail)(const T *p, int64_t count, const T *end) {
+    if (count >= 16) {
+        return T_LOAD(p);
+    }
+    return end - p >= 16 ? v16_and(T_LOAD(p), v16_mask((size_t)count)) : T_LOAD_PART(p, (size_t)count);
+}
+
+/* Finishes `count` sums (at most 16): +0 is added, then they are written, or added to what is there, rounded once. */
+VEC_INLINE void T_NAME(write_sums)(T *to, v16 sums, int64_t count, bool accumulate, bool stream) {
+    sums = v16_add(sums, v16_zero());
+    if (accumulate) {
+        sums = v16_add(count < 16 ? T_LOAD_PART(to, (size_t)count) : T_LOAD(to), sums);
+    }
+    if (count < 16) {
+        T_STORE_PART(to, sums, (size_t)count);
+    } else if (stream && (uintptr_t)to % (16 * sizeof *to) == 0) {
+        T_STREAM(to, sums);
+    } else {
+        T_STORE(to, sums);
+    }
+}
+
+/* One group: rows [first_row, first_row + rows) and columns [first_column, first_column + columns) of one item. */
+typedef struct T_NAME(tile) {
+    const T *dy;  /* its first element */
+    const T *end; /* of all of dy */
+    int64_t m;
+    int64_t rows, columns;
+    const T *lhs; /* of its first row */
+    const float *row; /* rhs, followed by zeros */
+    sum_tree *tree;
+    void *row_sums;    /* where its row sums go: T if whole, else float */
+    void *column_sums; /* likewise */
+    bool row_whole, column_whole, accumulate, stream;
+} T_NAME(tile);
+
+VEC_INLINE void T_NAME(write_rows)(const T_NAME(tile) *tile, int64_t row, v16 sums, int64_t count) {
+    if (tile->row_whole) {
+        T_NAME(write_sums)((T *)tile->row_sums + row, sums, count, tile->accumulate, tile->stream);
+    } else {
+        write_partial((float *)tile->row_sums + row, sums, count);
+    }
+}
+
+/* `count` rows (at most 16) from `row` on, all of one leaf, of at least 16 columns. */
+VEC_INLINE void T_NAME(rows_wide)(const T_NAME(tile) *tile, int64_t row, int64_t count, const bool want_rows,
+                                  const bool want_columns) {
+    v16 segments[OUTER_TILE / OUTER_SEGMENT][16];
+    const int64_t segment_count = (tile->columns + OUTER_SEGMENT - 1) / OUTER_SEGMENT;
+    float *leaf = tile->tree->leaf;
+    float lhs[16];
+    if (want_columns) {
+        T_NAME(widen)(lhs, tile->lhs + row, count);
+    }
+    for (int64_t r = 0; r < count; r++) {
+        const T *dy = tile->dy + (row + r) * tile->m;
+        const v16 value = want_columns ? v16_splat(lhs[r]) : v16_zero();
+        for (int64_t s = 0; s < segment_count; s++) {
+            const int64_t stop = minimum((s + 1) * OUTER_SEGMENT, tile->columns);
+            v16 low = v16_zero(), high = v16_zero(); /* canonical lanes 0 to 15 and 16 to 31 */
+            int64_t j = s * OUTER_SEGMENT;
+            for (; j + 32 <= stop; j += 32) {
+                const v16 a = T_LOAD(dy + j), b = T_LOAD(dy + j + 16);
+                if (want_rows) {
+                    low = v16_fma(a, v16_load_f32(tile->row + j), low);
+                    high = v16_fma(b, v16_load_f32(tile->row + j + 16), high);
+                }
+                if (want_columns) {
+                    v16_store_f32(leaf + j, v16_fma(a, value, v16_load_f32(leaf + j)));
+                    v16_store_f32(leaf + j + 16, v16_fma(b, value, v16_load_f32(leaf + j + 16)));
+                }
+            }
+            for (; j < stop; j += 16) {
+                const v16 a = T_NAME(load_tail)(dy + j, stop - j, tile->end);
+                v16 *lanes = j % 32 == 0 ? &low : &high;
+                if (want_rows) {
+                    *lanes = v16_fma(a, v16_load_f32(tile->row + j), *lanes);
+                }
+                if (want_columns) {
+                    v16_store_f32(leaf + j, v16_fma(a, value, v16_load_f32(leaf + j)));
+                }
+            }
+            segments[s][r] = v16_add(low, high);
+        }
+    }
+    if (want_rows) {
+        v16 sums[OUTER_TILE / OUTER_SEGMENT];
+        for (int64_t s = 0; s < segment_count; s++) {
+            for (int64_t r = count; r < 16; r++) {
+                segments[s][r] = v16_zero();
+            }
+            sums[s] = v16_rowsum(segments[s]);
+        }
+        T_NAME(write_rows)(tile, row, pairwise(sums, segment_count), count);
+    }
+}
+
+/* `leaves` leaves side by side, each of `rows` rows (at most 32), of less than 16 columns. Lanes beyond the columns
+ * hold what follows in memory; row sums mask them, and of column sums they are never used. */
+VEC_INLINE void T_NAME(leaves_narrow)(const T_NAME(tile) *tile, int64_t row, int64_t rows, const int leaves,
+                                      const bool want_rows, const bool want_columns) {
+    const v16 mask = v16_mask((size_t)tile->columns);
+    const v16 rhs = v16_load_f32(tile->row);
+    v16 sums[4][16], columns[4];
+    for (int leaf = 0; leaf < leaves; leaf++) {
+        columns[leaf] = v16_zero();
+    }
+    for (int64_t half = 0; half < rows; half += 16) {
+        const int64_t count = minimum(16, rows - half);
+        float lhs[4][16];
+        for (int leaf = 0; want_columns && leaf < leaves; leaf++) {
+            T_NAME(widen)(lhs[leaf], tile->lhs + row + OUTER_LEAF * leaf + half, count);
+        }
+        for (int64_t r = 0; r < count; r++) {
+            for (int leaf = 0; leaf < leaves; leaf++) {
+                const T *dy = tile->dy + (row + OUTER_LEAF * leaf + half + r) * tile->m;
+                const v16 a = tile->end - dy >= 16 ? T_LOAD(dy) : T_LOAD_PART(dy, (size_t)tile->columns);
+                if (want_rows) {
+                    sums[leaf][r] = v16_and(v16_fma(a, rhs, v16_zero()), mask);
+                }
+                if (want_columns) {
+                    columns[leaf] = v16_fma(a, v16_splat(lhs[leaf][r]), columns[leaf]);
+                }
+            }
+        }
+        for (int leaf = 0; want_rows && leaf < leaves; leaf++) {
+            for (int64_t r = count; r < 16; r++) {
+                sums[leaf][r] = v16_zero();
+            }
+            T_NAME(write_rows)(tile, row + OUTER_LEAF * leaf + half, v16_rowsum(sums[leaf]), count);
+        }
+    }
+    for (int leaf = 0; want_columns && leaf < leaves; leaf++) {
+        v16_store_f32(tile->tree->leaf, columns[leaf]);
+        tree_push(tile->tree);
+    }
+}
+
+VEC_INLINE void T_NAME(sum_tile)(const T_NAME(tile) *tile, const bool want_rows, const bool want_columns) {
+    int64_t row = 0;
+    if (tile->columns < 16) {
+        for (; row + 4 * OUTER_LEAF <= tile->rows; row += 4 * OUTER_LEAF) {
+            T_NAME(leaves_narrow)(tile, row, OUTER_LEAF, 4, want_rows, want_columns);
+        }
+        for (; row < tile->rows; row += OUTER_LEAF) {
+            T_NAME(leaves_narrow)(tile, row, minimum(OUTER_LEAF, tile->rows - row), 1, want_rows, want_columns);
+        }
+    }
+    for (; row < tile->rows; row += 16) {
+        if (want_columns && row % OUTER_LEAF == 0) {
+            memset(tile->tree->leaf, 0, (size_t)tile->tree->width * sizeof(float));
+        }
+        T_NAME(rows_wide)(tile, row, minimum(16, tile->rows - row), want_rows, want_columns);
+        if (want_columns && (row % OUTER_LEAF == 16 || row + 16 >= tile->rows)) {
+            tree_push(tile->tree);
+        }
+    }
+    if (want_columns) {
+        const float *sums = tree_root(tile->tree);
+        for (int64_t j = 0; j < tile->columns; j += 16) {
+            const int64_t count = minimum(16, tile->columns - j);
+            if (tile->column_whole) {
+                T_NAME(write_sums)((T *)tile->column_sums + j, v16_load_f32(sums + j), count, tile->accumulate,
+                                   tile->stream);
+            } else {
+                write_partial((float *)tile->column_sums + j, v16_load_f32(sums + j), count);
+            }
+        }
+    }
+}
+
+/* The kernel for whichever of the two gradients is wanted. What is not wanted is NULL. */
+VEC_INLINE void T_NAME(backward)(const mlxn_call *call, uint64_t begin, uint64_t end, const T *lhs, const T *rhs,
+                                 void *row_sums, void *column_sums, const bool want_rows, const bool want_columns) {
+    const outer_plan *plan = call->constants;
+    const int64_t n = plan->n, m = plan->m;
+    const T *dy = call->buffers[0];
+    const int64_t items = (int64_t)call->grid[0] / (plan->column_tiles * plan->row_blocks);
+    float row[OUTER_TILE + 32];
+    float tree_memory[OUTER_TREE];
+    sum_tree tree;
+    T_NAME(tile) tile = {.end = dy + items * n * m,
+                         .m = m,
+                         .row = row,
+                         .tree = &tree,
+                         .row_whole = plan->column_tiles == 1,
+                         .column_whole = plan->row_blocks == 1,
+                         .accumulate = plan->accumulate,
+                         .stream = call->streaming};
+    int64_t loaded = -1;
+    for (uint64_t group = begin; group < end; group++) {
+        const int64_t all_tiles = (int64_t)group / plan->row_blocks; /* of all tiles of all items */
+        const int64_t item = all_tiles / plan->column_tiles;
+        const int64_t column_tile = all_tiles % plan->column_tiles;
+        const int64_t block = (int64_t)group % plan->row_blocks;
+        const int64_t first_row = block * plan->block_rows;
+        const int64_t first_column = column_tile * plan->tile_columns;
+        tile.dy = dy + (item * n + first_row) * m + first_column;
+        tile.rows = minimum(plan->block_rows, n - first_row);
+        tile.columns = minimum(plan->tile_columns, m - first_column);
+        if (want_rows) {
+            if (all_tiles != loaded) {
+                T_NAME(widen)(row, rhs + item * m + first_column, tile.columns);
+                memset(row + tile.columns, 0, 32 * sizeof *row);
+                loaded = all_tiles;
+            }
+            tile.row_sums = tile.row_whole ? (void *)((T *)row_sums + item * n + first_row)
+                                           : (void *)((float *)row_sums + all_tiles * n + first_row);
+        }
+        if (want_columns) {
+            tile.lhs = lhs + item * n + first_row;
+            tile.column_sums = tile.column_whole
+                                   ? (void *)((T *)column_sums + item * m + first_column)
+                                   : (void *)((float *)column_sums + (item * plan->row_blocks + block) * m + first_column);
+            tree_begin(&tree, tree_memory, tile.columns);
+        }
+        T_NAME(sum_tile)(&tile, want_rows, want_columns);
+    }
+}
+
+static void T_NAME(outer_product_backward_lhs)(const mlxn_call *call, uint64_t begin, uint64_t end) {
+    T_NAME(backward)(call, begin, end, NULL, call->buffers[1], call->buffers[2], NULL, true, false);
+}
+
+static void T_NAME(outer_product_backward_rhs)(const mlxn_call *call, uint64_t begin, uint64_t end) {
+    T_NAME(backward)(call, begin, end, call->buffers[1], NULL, NULL, call->buffers[2], false, true);
+}
+
+static void T_NAME(outer_product_backward)(const mlxn_call *call, uint64_t begin, uint64_t end) {
+    T_NAME(backward)(call, begin, end, call->buffers[1], call->buffers[2], call->buffers[3], call->buffers[4], true,
+                     true);
+}
+
+/* Adds partial sums pairwise and writes the gradient. */
+static void T_NAME(outer_product_finish)(const mlxn_call *call, uint64_t begin, uint64_t end) {
+    const outer_finish_plan *plan = call->constants;
+    for (uint64_t group = begin; group < end; group++) {
+        const int64_t item = (int64_t)group / plan->chunks;
+        const int64_t from = (int64_t)group % plan->chunks * OUTER_CHUNK;
+        const int64_t to = minimum(from + OUTER_CHUNK, plan->length);
+        const float *parts = (const float *)call->buffers[0] + item * plan->parts * plan->length;
+        T *sums = (T *)call->buffers[1] + item * plan->length;
+        for (int64_t at = from; at < to; at += 16) {
+            const int64_t count = minimum(16, to - at);
+            T_NAME(write_sums)(sums + at, pairwise_strided(parts + at, plan->parts, plan->length, count), count,
+                               plan->accumulate, false);
+        }
+    }
+}
