@@ -4,6 +4,15 @@ import numpy as np
 STORAGE = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
 
 
+def aligned(shape, dtype):
+    """An array of zeros on a 64-byte boundary, its pages touched."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + 64, np.uint8)
+    memory[::4096] = 0
+    start = -memory.ctypes.data % 64
+    return memory[start:start + size].view(dtype).reshape(shape)
+
+
 def from_f64(values, dtype):
     """Rounds float64 to nearest, ties to even, once. bf16 comes as its bits in uint16."""
     if dtype != "bf16":
@@ -47,8 +56,9 @@ def exp_inputs(dtype, samples):
 def exp_errors(peer, dtype, samples):
     """(inputs, misrounded results, largest distance in representable numbers), or None."""
     x = exp_inputs(dtype, samples)
-    x = x[:x.size // 16 * 16]
-    y = np.zeros_like(x)
+    inputs = x[:x.size // 16 * 16]
+    x, y = aligned(inputs.size, inputs.dtype), aligned(inputs.size, inputs.dtype)
+    x[:] = inputs
     call = peer.exp(dtype, x, y)
     if call is None:
         return None
@@ -60,7 +70,7 @@ def exp_errors(peer, dtype, samples):
 
 
 def sum_errors(peer):
-    """Mean error of row and column sums, in units of eps · Σ|terms|; and whether a row's bits depend on its batch."""
+    """Mean errors of row and column sums in units of eps · Σ|terms|, and how many rows' bits depend on their batch."""
     random = np.random.default_rng(3)
     matrix = random.standard_normal((1024, 4096)).astype(np.float32)
     lhs, rhs = random.standard_normal(1024).astype(np.float32), random.standard_normal(4096).astype(np.float32)
@@ -71,8 +81,9 @@ def sum_errors(peer):
     dlhs, drhs = (peer.result(call(), out) for call, out in zip(calls, (dlhs, drhs)))
     truth, magnitude = matrix.astype(np.float64), np.abs(matrix.astype(np.float64))
     eps = np.finfo(np.float32).eps
-    rows = np.mean(np.abs(dlhs - truth @ rhs.astype(np.float64)) / (magnitude @ np.abs(rhs.astype(np.float64))))
-    columns = np.mean(np.abs(drhs - lhs.astype(np.float64) @ truth) / (np.abs(lhs.astype(np.float64)) @ magnitude))
+    lhs64, rhs64 = lhs.astype(np.float64), rhs.astype(np.float64)
+    rows = np.mean(np.abs(dlhs - truth @ rhs64) / (magnitude @ np.abs(rhs64)))
+    columns = np.mean(np.abs(drhs - lhs64 @ truth) / (np.abs(lhs64) @ magnitude))
     changed = 0
     for i in range(matrix.shape[0]):
         alone = peer.result(peer.rows(matrix[i:i + 1], rhs, one)(), one)
@@ -100,3 +111,27 @@ def print_tables(peers, samples):
         errors = sum_errors(peer)
         if errors is not None:
             print(f"| {peer.name} | {errors[0]:.4f} | {errors[1]:.4f} | {errors[2]} |", flush=True)
+
+
+def print_exhaustive(peers):
+    """All 2^32 inputs of exp in float32, against mlxn's results, which `mlxn check --exhaustive exp` proves right."""
+    block, own = 1 << 24, peers[0]
+    others = [peer for peer in peers[1:] if peer.exp("f32", np.zeros(16, np.float32), np.zeros(16, np.float32))]
+    counts, largest = {peer.name: 0 for peer in others}, {peer.name: 0 for peer in others}
+    truth, y = aligned(block, np.float32), aligned(block, np.float32)
+    x = aligned(block, np.float32)
+    for start in range(0, 1 << 32, block):
+        x.view(np.uint32)[:] = np.arange(start, start + block, dtype=np.uint32)
+        own.result(own.exp("f32", x, truth)(), truth)
+        for peer in others:
+            result = peer.result(peer.exp("f32", x, y)(), y)
+            different = result.view(np.uint32) != truth.view(np.uint32)
+            different &= ~(np.isnan(result) & np.isnan(truth))
+            if different.any():
+                distance = np.abs(order(result[different], "f32") - order(truth[different], "f32"))
+                counts[peer.name] += distance.size
+                largest[peer.name] = max(largest[peer.name], int(distance.max()))
+    print("| exp f32, all 2^32 inputs | misrounded | largest distance from the right result |")
+    print("|---|---|---|")
+    for peer in others:
+        print(f"| {peer.name} | {counts[peer.name]:,} | {largest[peer.name]:,} ulp |")

@@ -4,6 +4,7 @@
     python3 bench/peers.py                 # all jobs, two sizes; about three minutes
     python3 bench/peers.py --quick         # small arrays, few rounds: does everything run?
     python3 bench/peers.py --threads 1
+    python3 bench/peers.py --exhaustive    # only the count of misrounded results of exp; some minutes
 
 Peers that are not installed are named and left out. README.md in this folder says how to install them.
 """
@@ -20,6 +21,7 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
 parser.add_argument("--rounds", type=int, default=9)
 parser.add_argument("--quick", action="store_true")
+parser.add_argument("--exhaustive", action="store_true", help="only: misrounded results of exp over all 2^32 inputs")
 arguments = parser.parse_args()
 # The thread pools read these when they are loaded.
 for variable in "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS":
@@ -31,17 +33,8 @@ import accuracy  # noqa: E402
 import peer_libraries  # noqa: E402
 
 
-def aligned(shape, dtype):
-    """An array of zeros on a 64-byte boundary, its pages touched."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    memory = np.zeros(size + 64, np.uint8)
-    memory[::4096] = 0
-    start = -memory.ctypes.data % 64
-    return memory[start:start + size].view(dtype).reshape(shape)
-
-
 def filled(shape, dtype, random, low=-4.0, high=4.0):
-    array = aligned(shape, accuracy.STORAGE[dtype])
+    array = accuracy.aligned(shape, accuracy.STORAGE[dtype])
     values = random.uniform(low, high, size=min(array.size, 1 << 20)).astype(np.float32)
     array.reshape(-1)[:] = np.resize(accuracy.from_f64(values.astype(np.float64), dtype), array.size)
     return array
@@ -74,13 +67,15 @@ def jobs(elements, rows, columns):
     random = np.random.default_rng(1)
     for dtype in "f32", "f16", "bf16":
         size = np.dtype(accuracy.STORAGE[dtype]).itemsize
-        x, y = filled(elements, dtype, random), aligned(elements, accuracy.STORAGE[dtype])
+        x, y = filled(elements, dtype, random), accuracy.aligned(elements, accuracy.STORAGE[dtype])
         yield f"exp {dtype}", 2 * size * elements, lambda peer: peer.exp(dtype, x, y)
-    x, y, z = filled(elements, "f32", random), filled(elements, "f32", random), aligned(elements, np.float32)
+    x, y = filled(elements, "f32", random), filled(elements, "f32", random)
+    z = accuracy.aligned(elements, np.float32)
     yield "exp_backward f32", 12 * elements, lambda peer: peer.multiply(x, y, z)
     del x, y, z
     lhs, rhs = filled(rows, "f32", random), filled(columns, "f32", random)
-    matrix, dlhs, drhs = filled((rows, columns), "f32", random), aligned(rows, np.float32), aligned(columns, np.float32)
+    matrix = filled((rows, columns), "f32", random)
+    dlhs, drhs = accuracy.aligned(rows, np.float32), accuracy.aligned(columns, np.float32)
     vectors, all_bytes = 4 * (rows + columns), 4 * rows * columns
     yield "outer_product_backward_lhs f32", all_bytes + vectors, lambda peer: peer.rows(matrix, rhs, dlhs)
     yield "outer_product_backward_rhs f32", all_bytes + vectors, lambda peer: peer.columns(matrix, lhs, drhs)
@@ -110,11 +105,15 @@ def speed_table(title, peers, elements, rows, columns):
 
 def main():
     peers, missing = peer_libraries.find(arguments.threads)
-    print(f"mlxn {peers[0].version} beside its peers, {arguments.threads} threads, medians of {arguments.rounds} rounds")
+    print(f"mlxn beside its peers, {arguments.threads} threads, medians of {arguments.rounds} rounds")
     for peer in peers:
         print(f"- {peer.name}: {peer.version}")
     for name, reason in missing.items():
         print(f"- not here: {name} ({reason})")
+    if arguments.exhaustive:
+        print()
+        accuracy.print_exhaustive(peers)
+        return
     if arguments.quick:
         speed_table("Quick", peers, 1 << 16, 256, 256)
     else:
