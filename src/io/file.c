@@ -126,7 +126,7 @@ mlxn_status mlxn_file_open(const char *path, const mlxn_file_options *options, m
         return mlxn_io_fail(MLXN_INVALID_ARGUMENT, "mlxn_file_open: options->size is %zu, expected %zu", options->size,
                             sizeof *options);
     }
-    mlxn_file *made;
+    mlxn_file *made = NULL;
     const mlxn_status status = new_file(path, &made);
     if (status != MLXN_OK) {
         return status;
@@ -141,7 +141,7 @@ mlxn_status mlxn_file_open_memory(const void *data, size_t size, const char *nam
     if (file == NULL || (data == NULL && size > 0)) {
         return mlxn_io_fail(MLXN_INVALID_ARGUMENT, "mlxn_file_open_memory: %s is NULL", file == NULL ? "file" : "data");
     }
-    mlxn_file *made;
+    mlxn_file *made = NULL;
     const mlxn_status status = new_file(name == NULL ? "memory" : name, &made);
     if (status != MLXN_OK) {
         return status;
@@ -183,7 +183,7 @@ static mlxn_status tensor_at(const char *call, const mlxn_file *file, size_t ind
 
 mlxn_status mlxn_file_at(const mlxn_file *file, size_t index, mlxn_tensor_info *info) {
     static const char call[] = "mlxn_file_at";
-    const mlxn_io_tensor *tensor;
+    const mlxn_io_tensor *tensor = NULL;
     const mlxn_status status = tensor_at(call, file, index, &tensor);
     if (status != MLXN_OK) {
         return status;
@@ -283,7 +283,7 @@ static mlxn_status readable(const char *call, const mlxn_file *file, size_t inde
 
 mlxn_status mlxn_file_read(const mlxn_file *file, size_t index, void *data, size_t size) {
     static const char call[] = "mlxn_file_read";
-    const mlxn_io_tensor *tensor;
+    const mlxn_io_tensor *tensor = NULL;
     const mlxn_status status = readable(call, file, index, &tensor);
     if (status != MLXN_OK) {
         return status;
@@ -313,7 +313,7 @@ mlxn_status mlxn_file_data(const mlxn_file *file, size_t index, const void **dat
         return mlxn_io_fail(MLXN_INVALID_ARGUMENT, "%s: data is NULL", call);
     }
     *data = NULL;
-    const mlxn_io_tensor *tensor;
+    const mlxn_io_tensor *tensor = NULL;
     const mlxn_status status = readable(call, file, index, &tensor);
     if (status != MLXN_OK) {
         return status;
@@ -321,10 +321,10 @@ mlxn_status mlxn_file_data(const mlxn_file *file, size_t index, const void **dat
     *data = in_view(file, tensor);
     if (*data == NULL) {
         return mlxn_io_fail(MLXN_UNSUPPORTED, "%s: tensor '%s' must be copied: %s", file->path, tensor->name,
-                            tensor->swapped        ? "its byte order is not the machine's"
-                            : tensor->fortran      ? "it is in Fortran order"
-                            : file->view == NULL   ? "the file is not mapped"
-                                                   : "it is not aligned in the file");
+                            tensor->swapped      ? "its byte order is not the machine's"
+                            : tensor->fortran    ? "it is in Fortran order"
+                            : file->view == NULL ? "the file is not mapped"
+                                                 : "it is not aligned in the file");
     }
     return MLXN_OK;
 }
@@ -365,7 +365,7 @@ mlxn_status mlxn_file_load(mlxn_file *file, size_t index, mlxn_device *device, m
     if (device == NULL || buffer == NULL) {
         return mlxn_io_fail(MLXN_INVALID_ARGUMENT, "%s: %s is NULL", call, device == NULL ? "device" : "buffer");
     }
-    const mlxn_io_tensor *tensor;
+    const mlxn_io_tensor *tensor = NULL;
     mlxn_status status = readable(call, file, index, &tensor);
     if (status != MLXN_OK) {
         return status;
@@ -375,8 +375,8 @@ mlxn_status mlxn_file_load(mlxn_file *file, size_t index, mlxn_device *device, m
         const mlxn_wrap_options options = {
             .size = sizeof options, .read_only = true, .release = release_view, .context = file};
         atomic_fetch_add_explicit(&file->users, 1, memory_order_relaxed);
-        status = mlxn_buffer_wrap(device, tensor->dtype, tensor->rank, tensor->shape, (void *)(uintptr_t)data,
-                                  &options, buffer);
+        status = mlxn_buffer_wrap(device, tensor->dtype, tensor->rank, tensor->shape, (void *)(uintptr_t)data, &options,
+                                  buffer);
         if (status == MLXN_OK) {
             return status;
         }

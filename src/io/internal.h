@@ -126,8 +126,8 @@ typedef struct mlxn_io_target {
     unsigned mode;
     unsigned uid, gid;
     unsigned long long device, inode; /* of the file; where there is none yet, of its folder */
-    char *temporary; /* exists from begin to publish or discard */
-    char *backup;    /* the old file, while several targets are published */
+    char *temporary;                  /* exists from begin to publish or discard */
+    char *backup;                     /* the old file, while several targets are published */
     bool renamed;
     int fd;
 } mlxn_io_target;

@@ -192,7 +192,7 @@ static mlxn_status parse_shape(reader *from, mlxn_io_tensor *tensor) {
         return MLXN_OK;
     }
     for (;;) {
-        int64_t extent;
+        int64_t extent = 0;
         const mlxn_status status = parse_extent(from, &extent);
         if (status != MLXN_OK) {
             return status;
@@ -357,7 +357,7 @@ static mlxn_status parse_preamble(const mlxn_file *file, size_t *begin, size_t *
 
 mlxn_status mlxn_io_npy_parse(mlxn_file *file) {
     file->format = MLXN_NPY;
-    size_t begin, size;
+    size_t begin = 0, size = 0;
     mlxn_status status = parse_preamble(file, &begin, &size);
     if (status != MLXN_OK) {
         return status;

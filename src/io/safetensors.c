@@ -12,12 +12,12 @@ static const struct {
     bool supported;
     mlxn_dtype dtype;
 } dtypes[] = {
-    {"F32", 32, true, MLXN_F32},      {"F16", 16, true, MLXN_F16},     {"BF16", 16, true, MLXN_BF16},
-    {"F64", 64, true, MLXN_F64},      {"U8", 8, true, MLXN_U8},        {"U16", 16, true, MLXN_U16},
-    {"U32", 32, true, MLXN_U32},      {"I32", 32, true, MLXN_I32},     {"I64", 64, true, MLXN_I64},
-    {"BOOL", 8, false, MLXN_U8},      {"I8", 8, false, MLXN_U8},       {"I16", 16, false, MLXN_U8},
-    {"U64", 64, false, MLXN_U8},      {"C64", 64, false, MLXN_U8},     {"F8_E4M3", 8, false, MLXN_U8},
-    {"F8_E5M2", 8, false, MLXN_U8},   {"F8_E8M0", 8, false, MLXN_U8},  {"F8_E4M3FNUZ", 8, false, MLXN_U8},
+    {"F32", 32, true, MLXN_F32},        {"F16", 16, true, MLXN_F16},    {"BF16", 16, true, MLXN_BF16},
+    {"F64", 64, true, MLXN_F64},        {"U8", 8, true, MLXN_U8},       {"U16", 16, true, MLXN_U16},
+    {"U32", 32, true, MLXN_U32},        {"I32", 32, true, MLXN_I32},    {"I64", 64, true, MLXN_I64},
+    {"BOOL", 8, false, MLXN_U8},        {"I8", 8, false, MLXN_U8},      {"I16", 16, false, MLXN_U8},
+    {"U64", 64, false, MLXN_U8},        {"C64", 64, false, MLXN_U8},    {"F8_E4M3", 8, false, MLXN_U8},
+    {"F8_E5M2", 8, false, MLXN_U8},     {"F8_E8M0", 8, false, MLXN_U8}, {"F8_E4M3FNUZ", 8, false, MLXN_U8},
     {"F8_E5M2FNUZ", 8, false, MLXN_U8}, {"F6_E2M3", 6, false, MLXN_U8}, {"F6_E3M2", 6, false, MLXN_U8},
     {"F4", 4, false, MLXN_U8},
 };
@@ -164,23 +164,24 @@ static mlxn_status parse_offsets(const mlxn_file *file, const json_t *entry, siz
     }
     if ((uint64_t)end > data_size) {
         return mlxn_io_fail(MLXN_BAD_FORMAT,
-                            "%s: tensor '%s': data_offsets [%" PRId64 ",%" PRId64 "] exceed the %zu bytes of data found",
+                            "%s: tensor '%s': data_offsets [%" PRId64 ",%" PRId64
+                            "] exceed the %zu bytes of data found",
                             file->path, tensor->name, (int64_t)begin, (int64_t)end, data_size);
     }
     if (!mlxn_io_measure(tensor, bits)) {
         return wrong(file, tensor->name, "the shape's size exceeds 64 bits or is not whole bytes");
     }
     if ((uint64_t)(end - begin) != tensor->bytes) {
-        return mlxn_io_fail(MLXN_BAD_FORMAT,
-                            "%s: tensor '%s': expected %zu bytes for its shape and dtype %s, data_offsets have %" PRId64,
-                            file->path, tensor->name, tensor->bytes, tensor->file_dtype, (int64_t)(end - begin));
+        return mlxn_io_fail(
+            MLXN_BAD_FORMAT,
+            "%s: tensor '%s': expected %zu bytes for its shape and dtype %s, data_offsets have %" PRId64, file->path,
+            tensor->name, tensor->bytes, tensor->file_dtype, (int64_t)(end - begin));
     }
     tensor->offset = data_begin + (size_t)begin;
     return MLXN_OK;
 }
 
-static mlxn_status parse_tensor(const mlxn_file *file, const json_t *entry, size_t data_begin,
-                                mlxn_io_tensor *tensor) {
+static mlxn_status parse_tensor(const mlxn_file *file, const json_t *entry, size_t data_begin, mlxn_io_tensor *tensor) {
     size_t bits = 0;
     if (!json_is_object(entry)) {
         return wrong(file, tensor->name, "expected an object with dtype, shape and data_offsets");
@@ -236,8 +237,8 @@ static mlxn_status check_cover(const mlxn_file *file, size_t data_begin) {
     mlxn_status status = MLXN_OK;
     for (size_t i = 0; status == MLXN_OK && i < file->count; i++) {
         if (sorted[i]->offset < end) {
-            status = mlxn_io_fail(MLXN_BAD_FORMAT, "%s: tensors '%s' and '%s' overlap", file->path,
-                                  sorted[i - 1]->name, sorted[i]->name);
+            status = mlxn_io_fail(MLXN_BAD_FORMAT, "%s: tensors '%s' and '%s' overlap", file->path, sorted[i - 1]->name,
+                                  sorted[i]->name);
         } else if (sorted[i]->offset > end) {
             status = mlxn_io_fail(MLXN_BAD_FORMAT, "%s: a hole of %zu bytes before tensor '%s'", file->path,
                                   sorted[i]->offset - end, sorted[i]->name);

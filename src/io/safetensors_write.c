@@ -106,8 +106,7 @@ static mlxn_status fill(const mlxn_save_file *file, json_t *header, const size_t
         for (size_t i = 0; i < file->metadata_count; i++) {
             const mlxn_metadata *entry = &file->metadata[i];
             if (json_object_get(metadata, entry->key) != NULL) {
-                return mlxn_io_fail(MLXN_INVALID_ARGUMENT, "%s: metadata key '%s' comes twice", file->path,
-                                    entry->key);
+                return mlxn_io_fail(MLXN_INVALID_ARGUMENT, "%s: metadata key '%s' comes twice", file->path, entry->key);
             }
             if (!add(metadata, entry->key, json_string_nocheck(entry->value))) {
                 return MLXN_OUT_OF_MEMORY;

@@ -145,9 +145,8 @@ mlxn_status mlxn_save_all(const mlxn_save_file *files, size_t count) {
                   .targets = calloc(count, sizeof(mlxn_io_target)),
                   .count = count,
                   .staging = malloc(MLXN_IO_PIECE)};
-    const mlxn_status status = all.targets == NULL || all.staging == NULL
-                                   ? mlxn_io_out_of_memory(files[0].path, MLXN_IO_PIECE)
-                                   : save(&all);
+    const mlxn_status status =
+        all.targets == NULL || all.staging == NULL ? mlxn_io_out_of_memory(files[0].path, MLXN_IO_PIECE) : save(&all);
     free(all.targets);
     free(all.staging);
     return status;
