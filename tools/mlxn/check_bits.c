@@ -1,0 +1,134 @@
+/* Checks that compare bits: accumulate mode, and digests. */
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "check.h"
+#include "draw.h"
+#include "elements.h"
+
+/* ---- accumulate mode ---- */
+
+/* Fills the inputs of `wide` with those of `job` in f32, so that its results are the job's before they
+ * are rounded to its dtype: ops on f16 and bf16 compute in f32. */
+static void widen_inputs(const tool_job *job, tool_job *wide) {
+    for (size_t k = 0; k < job->op->input_count; k++) {
+        for (size_t i = 0; i < job->counts[k]; i++) {
+            double value = tool_widen(job->dtype, tool_get(job->dtype, job->arrays[k], i));
+            tool_set(MLXN_F32, wide->arrays[k], i, tool_narrow(MLXN_F32, value));
+        }
+    }
+}
+
+/* dst = round(f32(dst) + s): the sum rounded to f32 and then to the dtype. */
+static uint32_t accumulated(mlxn_dtype dtype, uint32_t before, uint32_t gradient_f32) {
+    double sum = tool_widen(dtype, before) + tool_widen(MLXN_F32, gradient_f32);
+    return tool_narrow(dtype, tool_widen(MLXN_F32, tool_narrow(MLXN_F32, sum)));
+}
+
+static void compare_accumulated(const tool_job *job, const tool_job *wide, void *const *before, check_result *result) {
+    for (size_t k = job->op->input_count; k < job->argument_count; k++) {
+        for (size_t i = 0; i < job->counts[k]; i++) {
+            uint32_t start = tool_get(job->dtype, before[k], i), gradient = tool_get(MLXN_F32, wide->arrays[k], i);
+            uint32_t bits = tool_get(job->dtype, job->arrays[k], i), right = accumulated(job->dtype, start, gradient);
+            if (bits != right) {
+                check_fail(result, "%s[%zu] is 0x%08x, expected 0x%08x exactly: 0x%08x plus the gradient 0x%08x in f32",
+                           job->op->arguments[k].name, i, bits, right, start, gradient);
+            }
+        }
+    }
+}
+
+static void run_accumulating(tool_session *session, tool_job *job, tool_job *wide, check_result *result) {
+    void *before[MLXN_MAX_ARGUMENTS] = {NULL};
+    bool intact = true;
+    for (size_t k = 0; k < job->argument_count; k++) {
+        tool_draw_wide(job->dtype, TOOL_SEED(k), job->arrays[k], job->counts[k]);
+        size_t bytes = job->counts[k] * mlxn_dtype_size(job->dtype);
+        before[k] = tool_allocate(bytes, 1);
+        memcpy(before[k], job->arrays[k], bytes);
+    }
+    widen_inputs(job, wide);
+    if (tool_job_run(wide, session->encoder, MLXN_OVERWRITE, &intact) != MLXN_OK ||
+        tool_job_run(job, session->encoder, MLXN_ACCUMULATE, &intact) != MLXN_OK) {
+        check_fail_call(result);
+    } else {
+        compare_accumulated(job, wide, before, result);
+    }
+    if (!intact) {
+        check_fail(result, "wrote beyond an output");
+    }
+    for (size_t k = 0; k < job->argument_count; k++) {
+        free(before[k]);
+    }
+}
+
+void check_accumulate(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, check_result *result) {
+    if (!op->accumulates) {
+        result->skipped = true;
+        return;
+    }
+    const tool_extents extents =
+        op->elementwise ? (tool_extents){1, {1021, 1}, 1, 1} : (tool_extents){1, {2, 1}, 37, 1100};
+    tool_job job = {0}, wide = {0};
+    if (tool_job_create(session->device, op, dtype, extents, 1, &job) != MLXN_OK ||
+        tool_job_create(session->device, op, MLXN_F32, extents, 0, &wide) != MLXN_OK) {
+        check_fail_call(result);
+    } else {
+        run_accumulating(session, &job, &wide, result);
+        snprintf(result->text, sizeof result->text, "exact");
+    }
+    tool_job_destroy(&job);
+    tool_job_destroy(&wide);
+}
+
+/* ---- digests ---- */
+
+/* XXH3-128 of the outputs' bytes one after the other, of an op on inputs drawn by tool_draw_wide with
+ * TOOL_SEED(argument): 65,549 elements of an elementwise op, else "..." = [2], N = 131, M = 2119. */
+static bool digest(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, char text[33],
+                   check_result *result) {
+    const tool_extents extents =
+        op->elementwise ? (tool_extents){1, {65549, 1}, 1, 1} : (tool_extents){1, {2, 1}, 131, 2119};
+    tool_job job;
+    bool intact, good = true;
+    if (tool_job_create(session->device, op, dtype, extents, 0, &job) != MLXN_OK) {
+        check_fail_call(result);
+        return false;
+    }
+    for (size_t k = 0; k < op->input_count; k++) {
+        tool_draw_wide(dtype, TOOL_SEED(k), job.arrays[k], job.counts[k]);
+    }
+    if (tool_job_run(&job, session->encoder, MLXN_OVERWRITE, &intact) != MLXN_OK) {
+        check_fail_call(result);
+        good = false;
+    }
+    XXH3_state_t state;
+    XXH3_128bits_reset(&state);
+    for (size_t k = op->input_count; k < job.argument_count; k++) {
+        XXH3_128bits_update(&state, job.arrays[k], job.counts[k] * mlxn_dtype_size(dtype));
+    }
+    XXH128_hash_t hash = XXH3_128bits_digest(&state);
+    snprintf(text, 33, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+    tool_job_destroy(&job);
+    return good;
+}
+
+/* The device's digest must be that of a single CPU thread. */
+void check_digest(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, check_result *result) {
+    tool_session single;
+    char text[33], other[33];
+    if (!tool_open_named("cpu", 1, &single)) {
+        check_fail_call(result);
+        return;
+    }
+    if (digest(session, op, dtype, text, result) && digest(&single, op, dtype, other, result)) {
+        snprintf(result->text, sizeof result->text, "%s", text);
+        if (strcmp(text, other) != 0) {
+            check_fail(result, "%s, but %s on one CPU thread", text, other);
+        }
+    }
+    tool_close(&single);
+}
