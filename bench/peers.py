@@ -52,12 +52,13 @@ def time_call(call, at_least):
 
 
 def measure(calls):
-    """The median time of each call; the peers take turns, so that a disturbance meets all of them."""
+    """The median time of each call; the peers take turns, so that a disturbance meets all of them. Before each turn
+    the workers of the peer before get the time to stop spinning and to leave the processors."""
     times = {name: [] for name in calls}
-    for call in calls.values():
-        call()
     for _ in range(arguments.rounds):
         for name, call in calls.items():
+            time.sleep(0.05)
+            call()
             times[name].append(time_call(call, 0.002 if arguments.quick else 0.02))
     return {name: statistics.median(values) for name, values in times.items()}
 
