@@ -40,8 +40,7 @@ static const struct {
 
 #define DTYPE_COUNT (sizeof dtypes / sizeof *dtypes)
 
-int main(void)
-{
+int main(void) {
     uint32_t *results = malloc(TRUTH_BLOCK_F32 * sizeof *results);
     if (results == NULL) {
         fprintf(stderr, "out of memory\n");
@@ -56,7 +55,8 @@ int main(void)
             for (uint64_t block = 0; block < truth_block_count(dtype); block++) {
                 truth_block(&truth_ops[op], TRUTH_QUICK, dtype, block, results);
                 XXH128_hash_t digest = XXH3_128bits(results, bytes);
-                printf("{0x%016llx, 0x%016llx},\n", (unsigned long long)digest.high64, (unsigned long long)digest.low64);
+                printf("{0x%016llx, 0x%016llx},\n", (unsigned long long)digest.high64,
+                       (unsigned long long)digest.low64);
             }
             printf("};\n");
         }

@@ -64,33 +64,29 @@ static const int32_t vec_mask_table[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -
 
 #define VEC_STRING(x) VEC_STRING_OF(x)
 #define VEC_STRING_OF(x) #x
-#define VEC_HEADER(isa) VEC_STRING(kernels/cpu/vec_##isa.h)
+#define VEC_HEADER(isa) VEC_STRING(kernels / cpu / vec_##isa.h)
 #define VEC_HEADER_OF(isa) VEC_HEADER(isa)
 #include VEC_HEADER_OF(MLXN_ISA)
 
-VEC_INLINE v16 v16_load_part_f16(const uint16_t *p, size_t n)
-{
+VEC_INLINE v16 v16_load_part_f16(const uint16_t *p, size_t n) {
     uint16_t line[16] = {0};
     memcpy(line, p, n * sizeof *p);
     return v16_load_f16(line);
 }
 
-VEC_INLINE v16 v16_load_part_bf16(const uint16_t *p, size_t n)
-{
+VEC_INLINE v16 v16_load_part_bf16(const uint16_t *p, size_t n) {
     uint16_t line[16] = {0};
     memcpy(line, p, n * sizeof *p);
     return v16_load_bf16(line);
 }
 
-VEC_INLINE void v16_store_part_f16(uint16_t *p, v16 v, size_t n)
-{
+VEC_INLINE void v16_store_part_f16(uint16_t *p, v16 v, size_t n) {
     uint16_t line[16];
     v16_store_f16(line, v);
     memcpy(p, line, n * sizeof *p);
 }
 
-VEC_INLINE void v16_store_part_bf16(uint16_t *p, v16 v, size_t n)
-{
+VEC_INLINE void v16_store_part_bf16(uint16_t *p, v16 v, size_t n) {
     uint16_t line[16];
     v16_store_bf16(line, v);
     memcpy(p, line, n * sizeof *p);

@@ -53,13 +53,11 @@ VEC_INLINE v16 v16_and(v16 a, v16 mask) { return V2(_mm256_and_ps, a, mask); }
 VEC_INLINE v16 v16_blend(v16 mask, v16 a, v16 b) { return V3(_mm256_blendv_ps, a, b, mask); }
 VEC_INLINE v16 v16_abs(v16 a) { return v16_and(a, v16_of(n16_splat(0x7fffffffu))); }
 
-VEC_INLINE v16 v16_less(v16 a, v16 b)
-{
+VEC_INLINE v16 v16_less(v16 a, v16 b) {
     return (v16){_mm256_cmp_ps(a.a, b.a, _CMP_LT_OQ), _mm256_cmp_ps(a.b, b.b, _CMP_LT_OQ)};
 }
 
-VEC_INLINE v16 v16_equal(v16 a, v16 b)
-{
+VEC_INLINE v16 v16_equal(v16 a, v16 b) {
     return (v16){_mm256_cmp_ps(a.a, b.a, _CMP_EQ_OQ), _mm256_cmp_ps(a.b, b.b, _CMP_EQ_OQ)};
 }
 
@@ -69,28 +67,24 @@ VEC_INLINE v16 v16_canonical(v16 a) { return v16_blend(v16_equal(a, a), v16_of(n
 
 VEC_INLINE v16 v16_load_f32(const float *p) { return (v16){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
 
-VEC_INLINE v16 v16_load_f16(const uint16_t *p)
-{
+VEC_INLINE v16 v16_load_f16(const uint16_t *p) {
     const __m128i *q = (const __m128i *)(const void *)p;
     return (v16){_mm256_cvtph_ps(_mm_loadu_si128(q)), _mm256_cvtph_ps(_mm_loadu_si128(q + 1))};
 }
 
-VEC_INLINE v16 v16_load_bf16(const uint16_t *p)
-{
+VEC_INLINE v16 v16_load_bf16(const uint16_t *p) {
     const __m128i *q = (const __m128i *)(const void *)p;
     n16 wide = {_mm256_cvtepu16_epi32(_mm_loadu_si128(q)), _mm256_cvtepu16_epi32(_mm_loadu_si128(q + 1))};
     return v16_of(n16_shl(wide, 16));
 }
 
-VEC_INLINE __m256i vec_to_f16(v16 v)
-{
+VEC_INLINE __m256i vec_to_f16(v16 v) {
     v = v16_canonical(v);
     return _mm256_set_m128i(_mm256_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT),
                             _mm256_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT));
 }
 
-VEC_INLINE __m256i vec_to_bf16(v16 v)
-{
+VEC_INLINE __m256i vec_to_bf16(v16 v) {
     n16 bits = n16_of(v16_canonical(v));
     n16 even = n16_and(n16_shr(bits, 16), n16_splat(1));
     n16 half = n16_shr(n16_add(bits, n16_add(even, n16_splat(0x7fff))), 16);
@@ -106,21 +100,18 @@ VEC_INLINE void v16_stream_bf16(uint16_t *p, v16 v) { _mm256_stream_si256((__m25
 
 VEC_INLINE v16 v16_mask(size_t n) { return v16_load_f32((const float *)(const void *)(vec_mask_table + 16 - n)); }
 
-VEC_INLINE v16 v16_load_part_f32(const float *p, size_t n)
-{
+VEC_INLINE v16 v16_load_part_f32(const float *p, size_t n) {
     n16 mask = n16_of(v16_mask(n));
     return (v16){_mm256_maskload_ps(p, mask.a), _mm256_maskload_ps(p + 8, mask.b)};
 }
 
-VEC_INLINE void v16_store_part_f32(float *p, v16 v, size_t n)
-{
+VEC_INLINE void v16_store_part_f32(float *p, v16 v, size_t n) {
     n16 mask = n16_of(v16_mask(n));
     _mm256_maskstore_ps(p, mask.a, v.a);
     _mm256_maskstore_ps(p + 8, mask.b, v.b);
 }
 
-VEC_INLINE v16 v16_expand(const float *p, const int32_t *index)
-{
+VEC_INLINE v16 v16_expand(const float *p, const int32_t *index) {
     v16 from = v16_load_f32(p);
     n16 at = n16_of(v16_load_f32((const float *)(const void *)index));
     v16 low = {_mm256_permutevar8x32_ps(from.a, at.a), _mm256_permutevar8x32_ps(from.a, at.b)};
@@ -129,8 +120,7 @@ VEC_INLINE v16 v16_expand(const float *p, const int32_t *index)
 }
 
 /* The row sums of r[0 … 8). Rows 0 to 3 gather in the low half of the register, 4 to 7 in the high one. */
-VEC_INLINE __m256 vec_rowsum8(const v16 *r)
-{
+VEC_INLINE __m256 vec_rowsum8(const v16 *r) {
     __m256 two[4];
     for (size_t k = 0; k < 4; k++) {
         __m256 low = _mm256_add_ps(r[k].a, r[k].b), high = _mm256_add_ps(r[k + 4].a, r[k + 4].b);
@@ -147,20 +137,17 @@ VEC_INLINE __m256 vec_rowsum8(const v16 *r)
 
 VEC_INLINE v16 v16_rowsum(const v16 *r) { return (v16){vec_rowsum8(r), vec_rowsum8(r + 8)}; }
 
-VEC_INLINE d16 d16_splat(double f)
-{
+VEC_INLINE d16 d16_splat(double f) {
     __m256d s = _mm256_set1_pd(f);
     return (d16){s, s, s, s};
 }
 
-VEC_INLINE d16 d16_of_v16(v16 v)
-{
+VEC_INLINE d16 d16_of_v16(v16 v) {
     return (d16){_mm256_cvtps_pd(_mm256_castps256_ps128(v.a)), _mm256_cvtps_pd(_mm256_extractf128_ps(v.a, 1)),
                  _mm256_cvtps_pd(_mm256_castps256_ps128(v.b)), _mm256_cvtps_pd(_mm256_extractf128_ps(v.b, 1))};
 }
 
-VEC_INLINE d16 d16_of_n16(n16 n)
-{
+VEC_INLINE d16 d16_of_n16(n16 n) {
     return (d16){_mm256_cvtepi32_pd(_mm256_castsi256_si128(n.a)), _mm256_cvtepi32_pd(_mm256_extracti128_si256(n.a, 1)),
                  _mm256_cvtepi32_pd(_mm256_castsi256_si128(n.b)), _mm256_cvtepi32_pd(_mm256_extracti128_si256(n.b, 1))};
 }
@@ -172,26 +159,22 @@ VEC_INLINE d16 d16_div(d16 a, d16 b) { return D2(_mm256_div_pd, a, b); }
 
 VEC_INLINE d16 d16_mul_add(d16 x, d16 y, d16 z) { return D3(_mm256_fmadd_pd, x, y, z); }
 
-VEC_INLINE __m256d vec_scale4(__m256d a, __m128i n)
-{
+VEC_INLINE __m256d vec_scale4(__m256d a, __m128i n) {
     return _mm256_castsi256_pd(
         _mm256_add_epi64(_mm256_castpd_si256(a), _mm256_slli_epi64(_mm256_cvtepi32_epi64(n), 52)));
 }
 
-VEC_INLINE d16 d16_scale(d16 a, n16 n)
-{
+VEC_INLINE d16 d16_scale(d16 a, n16 n) {
     return (d16){vec_scale4(a.a, _mm256_castsi256_si128(n.a)), vec_scale4(a.b, _mm256_extracti128_si256(n.a, 1)),
                  vec_scale4(a.c, _mm256_castsi256_si128(n.b)), vec_scale4(a.d, _mm256_extracti128_si256(n.b, 1))};
 }
 
-VEC_INLINE v16 v16_of_d16(d16 d)
-{
+VEC_INLINE v16 v16_of_d16(d16 d) {
     return (v16){_mm256_set_m128(_mm256_cvtpd_ps(d.b), _mm256_cvtpd_ps(d.a)),
                  _mm256_set_m128(_mm256_cvtpd_ps(d.d), _mm256_cvtpd_ps(d.c))};
 }
 
-VEC_INLINE __m256d vec_sticky4(__m256d d)
-{
+VEC_INLINE __m256d vec_sticky4(__m256d d) {
     __m256i kept = _mm256_and_si256(_mm256_castpd_si256(d), _mm256_set1_epi64x(-(1LL << 29)));
     return _mm256_castsi256_pd(_mm256_or_si256(kept, _mm256_set1_epi64x(1LL << 29)));
 }

@@ -50,13 +50,9 @@ VEC_INLINE v16 v16_less(v16 a, v16 b) { return vec_mask_of(_mm512_cmp_ps_mask(a.
 VEC_INLINE v16 v16_equal(v16 a, v16 b) { return vec_mask_of(_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)); }
 VEC_INLINE bool v16_all(v16 mask) { return vec_of_mask(mask) == 0xffff; }
 
-VEC_INLINE v16 v16_blend(v16 mask, v16 a, v16 b)
-{
-    return (v16){_mm512_mask_blend_ps(vec_of_mask(mask), a.v, b.v)};
-}
+VEC_INLINE v16 v16_blend(v16 mask, v16 a, v16 b) { return (v16){_mm512_mask_blend_ps(vec_of_mask(mask), a.v, b.v)}; }
 
-VEC_INLINE v16 v16_canonical(v16 a)
-{
+VEC_INLINE v16 v16_canonical(v16 a) {
     __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
     return (v16){_mm512_mask_blend_ps(nan, a.v, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)))};
 }
@@ -65,18 +61,15 @@ VEC_INLINE __m256i vec_load256(const uint16_t *p) { return _mm256_loadu_si256((c
 VEC_INLINE v16 v16_load_f32(const float *p) { return (v16){_mm512_loadu_ps(p)}; }
 VEC_INLINE v16 v16_load_f16(const uint16_t *p) { return (v16){_mm512_cvtph_ps(vec_load256(p))}; }
 
-VEC_INLINE v16 v16_load_bf16(const uint16_t *p)
-{
+VEC_INLINE v16 v16_load_bf16(const uint16_t *p) {
     return v16_of(n16_shl((n16){_mm512_cvtepu16_epi32(vec_load256(p))}, 16));
 }
 
-VEC_INLINE __m256i vec_to_f16(v16 v)
-{
+VEC_INLINE __m256i vec_to_f16(v16 v) {
     return _mm512_maskz_cvtps_ph((__mmask16)0xffff, v16_canonical(v).v, _MM_FROUND_TO_NEAREST_INT);
 }
 
-VEC_INLINE __m256i vec_to_bf16(v16 v)
-{
+VEC_INLINE __m256i vec_to_bf16(v16 v) {
     n16 bits = n16_of(v16_canonical(v));
     n16 even = n16_and(n16_shr(bits, 16), n16_splat(1));
     return _mm512_cvtepi32_epi16(n16_shr(n16_add(bits, n16_add(even, n16_splat(0x7fff))), 16).v);
@@ -91,25 +84,21 @@ VEC_INLINE void v16_stream_bf16(uint16_t *p, v16 v) { _mm256_stream_si256((__m25
 
 VEC_INLINE v16 v16_mask(size_t n) { return v16_load_f32((const float *)(const void *)(vec_mask_table + 16 - n)); }
 
-VEC_INLINE v16 v16_load_part_f32(const float *p, size_t n)
-{
+VEC_INLINE v16 v16_load_part_f32(const float *p, size_t n) {
     return (v16){_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p)};
 }
 
-VEC_INLINE void v16_store_part_f32(float *p, v16 v, size_t n)
-{
+VEC_INLINE void v16_store_part_f32(float *p, v16 v, size_t n) {
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v.v);
 }
 
-VEC_INLINE v16 v16_expand(const float *p, const int32_t *index)
-{
+VEC_INLINE v16 v16_expand(const float *p, const int32_t *index) {
     return (v16){_mm512_permutexvar_ps(_mm512_loadu_si512(index), _mm512_loadu_ps(p))};
 }
 
 /* Each round halves the lanes of a row and doubles the rows of a register; the rows are paired such that
  * the last round leaves them in order. */
-VEC_INLINE v16 v16_rowsum(const v16 *r)
-{
+VEC_INLINE v16 v16_rowsum(const v16 *r) {
     __m512 two[8], four[4], eight[2];
     for (size_t k = 0; k < 4; k++) {
         for (size_t h = 0; h < 2; h++) {
@@ -121,21 +110,22 @@ VEC_INLINE v16 v16_rowsum(const v16 *r)
     }
     for (size_t k = 0; k < 2; k++) {
         __m512d x = _mm512_castps_pd(four[2 * k]), y = _mm512_castps_pd(four[2 * k + 1]);
-        eight[k] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)), _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+        eight[k] =
+            _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)), _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
     }
-    return (v16){_mm512_add_ps(_mm512_shuffle_ps(eight[0], eight[1], 0x88), _mm512_shuffle_ps(eight[0], eight[1], 0xdd))};
+    return (v16){
+        _mm512_add_ps(_mm512_shuffle_ps(eight[0], eight[1], 0x88), _mm512_shuffle_ps(eight[0], eight[1], 0xdd))};
 }
 
 VEC_INLINE d16 d16_splat(double f) { return (d16){_mm512_set1_pd(f), _mm512_set1_pd(f)}; }
 
-VEC_INLINE d16 d16_of_v16(v16 v)
-{
+VEC_INLINE d16 d16_of_v16(v16 v) {
     return (d16){_mm512_cvtps_pd(_mm512_castps512_ps256(v.v)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(v.v, 1))};
 }
 
-VEC_INLINE d16 d16_of_n16(n16 n)
-{
-    return (d16){_mm512_cvtepi32_pd(_mm512_castsi512_si256(n.v)), _mm512_cvtepi32_pd(_mm512_extracti32x8_epi32(n.v, 1))};
+VEC_INLINE d16 d16_of_n16(n16 n) {
+    return (d16){_mm512_cvtepi32_pd(_mm512_castsi512_si256(n.v)),
+                 _mm512_cvtepi32_pd(_mm512_extracti32x8_epi32(n.v, 1))};
 }
 
 VEC_INLINE d16 d16_add(d16 a, d16 b) { return D2(_mm512_add_pd, a, b); }
@@ -143,29 +133,24 @@ VEC_INLINE d16 d16_sub(d16 a, d16 b) { return D2(_mm512_sub_pd, a, b); }
 VEC_INLINE d16 d16_mul(d16 a, d16 b) { return D2(_mm512_mul_pd, a, b); }
 VEC_INLINE d16 d16_div(d16 a, d16 b) { return D2(_mm512_div_pd, a, b); }
 
-VEC_INLINE d16 d16_mul_add(d16 x, d16 y, d16 z)
-{
+VEC_INLINE d16 d16_mul_add(d16 x, d16 y, d16 z) {
     return (d16){_mm512_fmadd_pd(x.a, y.a, z.a), _mm512_fmadd_pd(x.b, y.b, z.b)};
 }
 
-VEC_INLINE __m512d vec_scale8(__m512d a, __m256i n)
-{
+VEC_INLINE __m512d vec_scale8(__m512d a, __m256i n) {
     return _mm512_castsi512_pd(
         _mm512_add_epi64(_mm512_castpd_si512(a), _mm512_slli_epi64(_mm512_cvtepi32_epi64(n), 52)));
 }
 
-VEC_INLINE d16 d16_scale(d16 a, n16 n)
-{
+VEC_INLINE d16 d16_scale(d16 a, n16 n) {
     return (d16){vec_scale8(a.a, _mm512_castsi512_si256(n.v)), vec_scale8(a.b, _mm512_extracti32x8_epi32(n.v, 1))};
 }
 
-VEC_INLINE v16 v16_of_d16(d16 d)
-{
+VEC_INLINE v16 v16_of_d16(d16 d) {
     return (v16){_mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(d.a)), _mm512_cvtpd_ps(d.b), 1)};
 }
 
-VEC_INLINE __m512d vec_sticky8(__m512d d)
-{
+VEC_INLINE __m512d vec_sticky8(__m512d d) {
     __m512i kept = _mm512_and_si512(_mm512_castpd_si512(d), _mm512_set1_epi64(-(1LL << 29)));
     return _mm512_castsi512_pd(_mm512_or_si512(kept, _mm512_set1_epi64(1LL << 29)));
 }

@@ -12,8 +12,7 @@
 VEC_INLINE v16 exp_magic(v16 x) { return v16_mul_add(x, v16_splat(0x1.715476p0f), v16_splat(EXP_MAGIC)); }
 
 /* e^r for f32. The high part of ln 2 ends in zeros, so that k times it is exact. */
-VEC_INLINE d16 exp_reduced(v16 x, v16 magic)
-{
+VEC_INLINE d16 exp_reduced(v16 x, v16 magic) {
     d16 k = d16_of_v16(v16_sub(magic, v16_splat(EXP_MAGIC)));
     d16 r = d16_mul_add(k, d16_splat(-0x1.62e42fefa38p-1), d16_of_v16(x));
     r = d16_mul_add(k, d16_splat(-0x1.ef35793c7673p-45), r);
@@ -31,8 +30,7 @@ VEC_INLINE d16 exp_reduced(v16 x, v16 magic)
 }
 
 /* e^r for 16-bit results, where a shorter polynomial and one-step reduction are enough. */
-VEC_INLINE d16 exp_reduced_narrow(v16 x, v16 magic)
-{
+VEC_INLINE d16 exp_reduced_narrow(v16 x, v16 magic) {
     d16 k = d16_of_v16(v16_sub(magic, v16_splat(EXP_MAGIC)));
     d16 r = d16_mul_add(k, d16_splat(-0x1.62e42fefa39efp-1), d16_of_v16(x));
     d16 p = d16_splat(0x1.a17e08a7c25c5p-13);
@@ -49,14 +47,12 @@ VEC_INLINE d16 exp_reduced_narrow(v16 x, v16 magic)
 VEC_INLINE bool exp_all_normal(v16 x) { return v16_all(v16_less(v16_abs(x), v16_splat(87.0f))); }
 
 /* x within the range where f64 holds e^x as a normal number; beyond it f32 has 0 or infinity anyway. */
-VEC_INLINE v16 exp_clamped(v16 x)
-{
+VEC_INLINE v16 exp_clamped(v16 x) {
     x = v16_blend(v16_less(v16_splat(89.0f), x), x, v16_splat(89.0f));
     return v16_blend(v16_less(x, v16_splat(-104.5f)), x, v16_splat(-104.5f));
 }
 
-VEC_INLINE d16 exp_scaled(d16 reduced, v16 magic)
-{
+VEC_INLINE d16 exp_scaled(d16 reduced, v16 magic) {
     return d16_scale(reduced, n16_sub(n16_of(magic), n16_of(v16_splat(EXP_MAGIC))));
 }
 
@@ -66,8 +62,7 @@ VEC_INLINE v16 exp_keep_nan(v16 x, v16 y) { return v16_blend(v16_equal(x, x), v1
 VEC_INLINE v16 exp_scaled_normal(v16 y, v16 magic) { return v16_of(n16_add(n16_of(y), n16_shl(n16_of(magic), 23))); }
 
 /* e^x, correctly rounded. */
-VEC_INLINE v16 exp_v16(v16 x)
-{
+VEC_INLINE v16 exp_v16(v16 x) {
     if (exp_all_normal(x)) {
         v16 magic = exp_magic(x);
         return exp_scaled_normal(v16_of_d16(exp_reduced(x, magic)), magic);
@@ -77,8 +72,7 @@ VEC_INLINE v16 exp_v16(v16 x)
 }
 
 /* e^x for x from an f16 or bf16, such that rounding to the same dtype gives the correctly rounded result. */
-VEC_INLINE v16 exp_v16_narrow(v16 x)
-{
+VEC_INLINE v16 exp_v16_narrow(v16 x) {
     if (exp_all_normal(x)) {
         v16 magic = exp_magic(x);
         return exp_scaled_normal(v16_sticky_of_d16(exp_reduced_narrow(x, magic)), magic);

@@ -17,8 +17,7 @@ typedef struct log_split {
 } log_split;
 
 /* Splits positive normal x; k is lowered by `lower`. */
-VEC_INLINE log_split log_split_v16(v16 x, n16 lower)
-{
+VEC_INLINE log_split log_split_v16(v16 x, n16 lower) {
     n16 bits = n16_of(x);
     n16 k = n16_sar(n16_sub(bits, n16_splat(LOG_SQRT_HALF_BITS)), LOG_MANTISSA_BITS);
     v16 m = v16_of(n16_sub(bits, n16_shl(k, LOG_MANTISSA_BITS)));
@@ -26,16 +25,14 @@ VEC_INLINE log_split log_split_v16(v16 x, n16 lower)
 }
 
 /* s, 2 + f and so on of the formula above, joined: k ln 2 + (2 s + s z p). */
-VEC_INLINE d16 log_join(log_split x, d16 s, d16 z, d16 p)
-{
+VEC_INLINE d16 log_join(log_split x, d16 s, d16 z, d16 p) {
     d16 m = d16_mul_add(d16_mul(s, z), p, d16_add(s, s));
     return d16_mul_add(x.k, d16_splat(0x1.62e42fefa39efp-1), m);
 }
 
 VEC_INLINE d16 log_quotient(log_split x) { return d16_div(x.f, d16_add(x.f, d16_splat(2.0))); }
 
-VEC_INLINE d16 log_quick(log_split x)
-{
+VEC_INLINE d16 log_quick(log_split x) {
     d16 s = log_quotient(x), z = d16_mul(s, s);
     d16 p = d16_splat(0x1.911283e1170eep-3);
     p = d16_mul_add(p, z, d16_splat(0x1.c62b4c8d78251p-3));
@@ -46,8 +43,7 @@ VEC_INLINE d16 log_quick(log_split x)
 }
 
 /* For 16-bit results a shorter polynomial is enough. */
-VEC_INLINE d16 log_quick_narrow(log_split x)
-{
+VEC_INLINE d16 log_quick_narrow(log_split x) {
     d16 s = log_quotient(x), z = d16_mul(s, s);
     d16 p = d16_splat(0x1.e2f392124ac46p-3);
     p = d16_mul_add(p, z, d16_splat(0x1.2438ecab661d9p-2));
@@ -57,8 +53,7 @@ VEC_INLINE d16 log_quick_narrow(log_split x)
 }
 
 /* ln x for positive finite x, good to 2^-95 before it is rounded. z < 0.0295, so 20 terms of the series reach that. */
-static inline float log_exact(float x)
-{
+static inline float log_exact(float x) {
     double wide = (double)x;
     int64_t k = (int64_t)(bits_of_double(wide) - UINT64_C(0x3fe6a09e667f3bcd)) >> 52;
     double f = double_of_bits(bits_of_double(wide) - ((uint64_t)k << 52)) - 1.0;
@@ -72,16 +67,14 @@ static inline float log_exact(float x)
 }
 
 /* Where `sure` is not set, y becomes the exact way's result for x. */
-static __attribute__((noinline)) void log_repair(float *y, const float *x, const int32_t *sure)
-{
+static __attribute__((noinline)) void log_repair(float *y, const float *x, const int32_t *sure) {
     for (size_t lane = 0; lane < 16; lane++)
         if (sure[lane] == 0)
             y[lane] = log_exact(x[lane]);
 }
 
 /* Rounds `quick`, whose inputs were x. */
-VEC_INLINE v16 log_rounded(v16 x, d16 quick)
-{
+VEC_INLINE v16 log_rounded(v16 x, d16 quick) {
     v16 low = v16_of_d16(d16_mul(quick, d16_splat(1.0 - LOG_ERROR)));
     v16 high = v16_of_d16(d16_mul(quick, d16_splat(1.0 + LOG_ERROR)));
     v16 sure = v16_equal(low, high);
@@ -97,15 +90,13 @@ VEC_INLINE v16 log_rounded(v16 x, d16 quick)
 }
 
 /* Whether every lane is a positive normal number. */
-VEC_INLINE bool log_all_normal(v16 x)
-{
+VEC_INLINE bool log_all_normal(v16 x) {
     n16 above = n16_above(n16_of(x), n16_splat(0x007fffff)), below = n16_above(n16_splat(0x7f800000), n16_of(x));
     return v16_all(v16_of(n16_and(above, below)));
 }
 
 /* Any lane as a positive normal one: subnormals times 2^24, and 1 for what has no finite logarithm. */
-VEC_INLINE log_split log_split_any(v16 x, v16 *proper)
-{
+VEC_INLINE log_split log_split_any(v16 x, v16 *proper) {
     v16 infinity = v16_of(n16_splat(0x7f800000)), positive = v16_less(v16_zero(), x);
     *proper = v16_blend(v16_and(positive, v16_less(x, infinity)), v16_splat(1.0f), x);
     v16 tiny = v16_less(*proper, v16_splat(0x1p-126f));
@@ -114,8 +105,7 @@ VEC_INLINE log_split log_split_any(v16 x, v16 *proper)
 }
 
 /* Puts the results of zeros, infinity, negative numbers and NaN in place. */
-VEC_INLINE v16 log_finish(v16 x, v16 y)
-{
+VEC_INLINE v16 log_finish(v16 x, v16 y) {
     v16 infinity = v16_of(n16_splat(0x7f800000));
     y = v16_blend(v16_equal(x, infinity), y, infinity);
     y = v16_blend(v16_equal(x, v16_zero()), y, v16_of(n16_splat(0xff800000)));
@@ -125,8 +115,7 @@ VEC_INLINE v16 log_finish(v16 x, v16 y)
 }
 
 /* ln x, correctly rounded. */
-VEC_INLINE v16 log_v16(v16 x)
-{
+VEC_INLINE v16 log_v16(v16 x) {
     if (log_all_normal(x))
         return log_rounded(x, log_quick(log_split_v16(x, n16_splat(0))));
     v16 proper;
@@ -135,8 +124,7 @@ VEC_INLINE v16 log_v16(v16 x)
 }
 
 /* ln x for x from an f16 or bf16, such that rounding to the same dtype gives the correctly rounded result. */
-VEC_INLINE v16 log_v16_narrow(v16 x)
-{
+VEC_INLINE v16 log_v16_narrow(v16 x) {
     if (log_all_normal(x))
         return v16_sticky_of_d16(log_quick_narrow(log_split_v16(x, n16_splat(0))));
     v16 proper;

@@ -50,13 +50,15 @@ typedef void (*op_body)(const v16 *in, v16 *out);
 #define CANONICAL_BEFORE_STORE false
 #include "ops/elementwise/cpu_dtype.h"
 
-#define TABLE_JOINED(isa) mlxn_elementwise_##isa
-#define TABLE_OF(isa) TABLE_JOINED(isa)
-
-const mlxn_cpu_kernel TABLE_OF(MLXN_ISA)[MLXN_ELEMENTWISE_KERNELS] = {
+static const mlxn_cpu_kernel kernels[] = {
 #define UNARY(name, ...) DTYPES(name) DTYPES(name##_backward)
 #define BINARY(name, ...) DTYPES(name) DTYPES(name##_backward)
 #define SPECIAL(...)
 #define DTYPES(name) {#name "_f32", name##_f32}, {#name "_f16", name##_f16}, {#name "_bf16", name##_bf16},
 #include "ops/ops.def"
 };
+
+#define TABLE_JOINED(isa) mlxn_elementwise_##isa
+#define TABLE_OF(isa) TABLE_JOINED(isa)
+
+const mlxn_cpu_kernels TABLE_OF(MLXN_ISA) = {kernels, sizeof kernels / sizeof *kernels};

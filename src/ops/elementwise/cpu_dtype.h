@@ -14,8 +14,8 @@
 #define OF_DTYPE(name) OF_DTYPE_EXPANDED(name, T)
 
 /* One line of 16 elements, or its first `n` if n < 16. */
-VEC_INLINE void OF_DTYPE(line)(const line_span *span, uint64_t at, size_t n, bool streaming, op_shape shape, op_body body)
-{
+VEC_INLINE void OF_DTYPE(line)(const line_span *span, uint64_t at, size_t n, bool streaming, op_shape shape,
+                               op_body body) {
     v16 in[MAX_INPUTS], out[MAX_OUTPUTS];
     for (size_t i = 0; i < shape.inputs; i++) {
         const ELEMENT *from = (const ELEMENT *)span->buffers[i] + at;
@@ -39,8 +39,7 @@ VEC_INLINE void OF_DTYPE(line)(const line_span *span, uint64_t at, size_t n, boo
 }
 
 /* Elements before the first output's next boundary for streaming; SIZE_MAX if the outputs do not share one. */
-VEC_INLINE size_t OF_DTYPE(head)(const line_span *span, uint64_t at, op_shape shape)
-{
+VEC_INLINE size_t OF_DTYPE(head)(const line_span *span, uint64_t at, op_shape shape) {
     size_t head = SIZE_MAX;
     for (size_t i = 0; i < shape.outputs; i++) {
         uintptr_t to = (uintptr_t)((ELEMENT *)span->buffers[shape.inputs + i] + at);
@@ -53,8 +52,7 @@ VEC_INLINE size_t OF_DTYPE(head)(const line_span *span, uint64_t at, op_shape sh
 }
 
 /* Groups [begin, end): one run of consecutive elements. */
-VEC_INLINE void OF_DTYPE(run)(const mlxn_call *call, uint64_t begin, uint64_t end, op_shape shape, op_body body)
-{
+VEC_INLINE void OF_DTYPE(run)(const mlxn_call *call, uint64_t begin, uint64_t end, op_shape shape, op_body body) {
     const mlxn_elementwise_constants *constants = call->constants;
     const line_span span = {call->buffers, constants->accumulate != 0};
     uint64_t at = begin * MLXN_ELEMENTWISE_GROUP, stop = end * MLXN_ELEMENTWISE_GROUP;
