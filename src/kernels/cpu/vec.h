@@ -64,9 +64,11 @@ static const int32_t vec_mask_table[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -
 
 #define VEC_STRING(x) VEC_STRING_OF(x)
 #define VEC_STRING_OF(x) #x
-#define VEC_HEADER(isa) VEC_STRING(kernels / cpu / vec_##isa.h)
+/* clang-format off */
+#define VEC_HEADER(isa) VEC_STRING(kernels/cpu/vec_##isa.h)
 #define VEC_HEADER_OF(isa) VEC_HEADER(isa)
 #include VEC_HEADER_OF(MLXN_ISA)
+/* clang-format on */
 
 VEC_INLINE v16 v16_load_part_f16(const uint16_t *p, size_t n) {
     uint16_t line[16] = {0};
