@@ -52,11 +52,11 @@ static inline const char *io_folder(void) {
     return folder;
 }
 
-/* A path in that folder; four can be in use at once. */
+/* A path in that folder; the last 64 stay valid. */
 static inline const char *io_path(const char *name) {
-    static char paths[4][256];
+    static char paths[64][512];
     static unsigned next;
-    char *path = paths[next++ % 4];
+    char *path = paths[next++ % 64];
     snprintf(path, sizeof paths[0], "%s/%s", io_folder(), name);
     return path;
 }
@@ -79,7 +79,7 @@ static inline int io_clean_folder(void **state) {
     DIR *folder = opendir(io_folder());
     assert_non_null(folder);
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        char path[512];
+        char path[1024];
         snprintf(path, sizeof path, "%s/%s", io_folder(), entry->d_name);
         if (unlink(path) != 0) {
             rmdir(path);
