@@ -1,13 +1,13 @@
 #!/bin/sh
 # The main job on real data: exp, the outer product and their gradients, run by the program and verified.
 #
-#     make demo, which builds first and then calls this; $MLXN is the program, by default build/mlxn
+#     examples/demo.sh [BUILD_FOLDER]     (`make demo` builds first; $MLXN may name the program instead)
 #
 # The verifying program is compiled here, from one file that uses nothing of mlxn.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-mlxn=${MLXN:-$here/../build/mlxn}
+mlxn=${MLXN:-${1:-$here/../build}/mlxn}
 data=$here/data
 out=$(mktemp -d "${TMPDIR:-/tmp}/mlxn-demo.XXXXXX")
 
