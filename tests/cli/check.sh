@@ -1,0 +1,49 @@
+#!/bin/sh
+# mlxn check passes on every instruction set, and its digests are the published ones.
+. "${0%/*}/support/program.sh"
+
+succeeds '^[1-9][0-9]* passed, 0 failed$' check
+cp .out default.txt
+while read -r op dtype digest; do
+  looked_at=$((looked_at + 1))
+  grep -qE "^$op +$dtype .* $digest\$" default.txt ||
+    complain "$op $dtype: the digest is not $digest: $(grep -E "^$op +$dtype " default.txt)"
+done <"$here/digests.txt"
+
+# Every op and dtype has a line, and no check of an op is left out that has it.
+succeeds . ops
+for op in $(grep '^[a-z]' .out); do
+  looked_at=$((looked_at + 1))
+  [ "$(grep -cE "^$op +(f32|f16|bf16) +[0-9.]+ ulp" default.txt)" -eq 3 ] || complain "check has not three lines of $op"
+done
+for op in $(grep '^[a-z].*_backward' .out); do
+  grep -qE "^$op +f32 +[0-9.]+ ulp +[0-9.]+e-[0-9]+ " default.txt || complain "no finite differences of $op"
+done
+grep -qE '^exp +f32 +0\.500 ulp +- +[1-9][0-9]* rows' default.txt || complain 'exp is not checked as it should be'
+
+# The same bits with other threads and instruction sets, at least those that are everywhere.
+digests() {
+  awk '$2 ~ /^b?f(16|32)$/ { print $1, $2, $NF }' "$1"
+}
+digests default.txt >expected.txt
+for threads in 1 3; do
+  succeeds ' passed, 0 failed$' check --threads $threads
+  digests .out >found.txt
+  cmp -s expected.txt found.txt || complain "other digests with $threads threads"
+done
+case $(uname -m) in x86_64) sets='baseline avx2 avx512' ;; *) sets=neon ;; esac
+for MLXN_MAX_ISA in $sets; do
+  export MLXN_MAX_ISA
+  succeeds ' passed, 0 failed$' check
+  digests .out >found.txt
+  cmp -s expected.txt found.txt || complain "other digests with $MLXN_MAX_ISA"
+done
+unset MLXN_MAX_ISA
+
+# Choosing ops and dtypes.
+succeeds '^exp +bf16 ' check exp --dtype bf16
+[ "$(grep -c ulp .out)" -eq 1 ] || complain 'check exp --dtype bf16 checks more'
+succeeds 'every input: 65536 right' check log --dtype f16 --exhaustive
+succeeds '^4 passed, 0 failed$' check exp --dtype bf16 --exhaustive
+
+conclude
