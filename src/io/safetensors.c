@@ -1,6 +1,7 @@
 /* Reading the .safetensors format: 8 bytes of header size, a JSON object, and the data of all tensors. */
 #include "io/internal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,8 +87,10 @@ static mlxn_status read_header(mlxn_file *file, size_t *data_begin) {
     }
     if (status == MLXN_OK) {
         json_error_t error;
+        errno = 0;
         file->header = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &error);
-        if (file->header == NULL && json_error_code(&error) == json_error_out_of_memory) {
+        /* jansson blames the text for some failed allocations; errno tells. */
+        if (file->header == NULL && errno == ENOMEM) {
             status = mlxn_io_out_of_memory(file->path, (size_t)size);
         } else if (file->header == NULL) {
             status = mlxn_io_fail(MLXN_BAD_FORMAT, "%s: .safetensors header, at byte %d: %s", file->path,
