@@ -78,7 +78,7 @@ static void known_results(void **state) {
         mlxn_dtype dtype;
         uint32_t input, result;
     } known[] = {
-        {"exp", MLXN_F32, 0x3f800000, 0x402df854},  {"exp", MLXN_F32, 0xc2aeac50, 0x00800026},
+        {"exp", MLXN_F32, 0x3f800000, 0x402df854},  {"exp", MLXN_F32, 0xc2aeac4f, 0x00800026},
         {"exp", MLXN_F16, 0x1f79, 0x3c07},          {"exp", MLXN_F16, 0x3c00, 0x4170},
         {"log", MLXN_F32, 0x40000000, 0x3f317218},  {"log", MLXN_F32, 0x00000001, 0xc2ce8ed0},
         {"log", MLXN_BF16, 0x4000, 0x3f31},         {"sqrt", MLXN_F32, 0x40000000, 0x3fb504f3},
