@@ -4,9 +4,9 @@
 . "${0%/*}/common.sh"
 scratch
 
-mkdir "$folder/docs"
-cp -R CMakeLists.txt cmake include src tools "$folder"
-cp docs/ops.md docs/mlxn.1 "$folder/docs"
+cp -R CMakeLists.txt cmake include src tools docs "$folder"
+mkdir -p "$folder/tests/elementary"
+cp tests/elementary/digests.h "$folder/tests/elementary"
 cat >>"$folder/src/ops/ops.def" <<'END'
 
 UNARY(square, mul(x, x), x, mul(dy, add(x, x)), "x * x", "dy * (x + x)")
