@@ -33,16 +33,25 @@ static void check_block(const truth_op *op, truth_way way, mlxn_dtype dtype, uin
                   (unsigned long long)block);
 }
 
+/* A block of f32 at random, but not one whose results are all alike: its digest would be its neighbour's. */
+static uint64_t draw_block(const char *op, uint64_t *random) {
+    const mlxn_digest_table *table = table_of(op, MLXN_F32);
+    for (;;) {
+        const uint64_t block = 1 + random_next(random) % (table->count - 1);
+        if (memcmp(&table->digests[block], &table->digests[block - 1], sizeof(mlxn_digest)) != 0)
+            return block;
+    }
+}
+
 static void random_blocks(void **state) {
     (void)state;
     const uint64_t seed = test_seed((uint64_t)time(NULL));
     printf("MLXN_TEST_SEED=%llu\n", (unsigned long long)seed);
     uint64_t random = seed;
     for (size_t op = 0; op < truth_op_count; op++) {
-        const int64_t last = (int64_t)truth_block_count(MLXN_F32) - 1;
         for (int i = 0; i < (test_is_slow_here() ? 0 : 4); i++)
-            check_block(&truth_ops[op], TRUTH_QUICK, MLXN_F32, (uint64_t)random_between(&random, 0, last), seed);
-        check_block(&truth_ops[op], TRUTH_MPFR, MLXN_F32, (uint64_t)random_between(&random, 0, last), seed);
+            check_block(&truth_ops[op], TRUTH_QUICK, MLXN_F32, draw_block(truth_ops[op].name, &random), seed);
+        check_block(&truth_ops[op], TRUTH_MPFR, MLXN_F32, draw_block(truth_ops[op].name, &random), seed);
     }
 }
 
