@@ -25,7 +25,7 @@ static bool is_one_of(const char *text, char *const *words, int count) {
 }
 
 static void check_success(const tool_arguments *arguments, char *const *words, int count) {
-    require(arguments->verb || arguments->given);
+    require(arguments->verb || tool_given(arguments, TOOL_OPTION_HELP) || tool_given(arguments, TOOL_OPTION_VERSION));
     require(arguments->operand_count <= TOOL_MAX_OPERANDS && arguments->output_count <= TOOL_MAX_OPERANDS);
     require(arguments->size_count <= TOOL_MAX_SIZES);
     for (size_t i = 0; i < arguments->operand_count; i++) {
@@ -41,7 +41,7 @@ static void check_success(const tool_arguments *arguments, char *const *words, i
     require(!tool_given(arguments, TOOL_OPTION_SHAPE) || (arguments->n > 0 && arguments->m > 0));
     require(!tool_given(arguments, TOOL_OPTION_THREADS) || arguments->threads > 0);
     require(!tool_given(arguments, TOOL_OPTION_DTYPE) || mlxn_dtype_size(arguments->dtype) > 0);
-    unsigned accepted = TOOL_OPTION_HELP | (arguments->verb ? arguments->verb->options : TOOL_OPTION_VERSION);
+    unsigned accepted = TOOL_OPTION_HELP | TOOL_OPTION_VERSION | (arguments->verb ? arguments->verb->options : 0u);
     require((arguments->given & ~accepted) == 0);
 }
 

@@ -9,7 +9,6 @@
 #include "bench.h"
 
 #define GROUP_BYTES 16384 /* of each array, a group of the grid */
-#define PREFETCH 1024
 
 const char *const bench_limit_names[LIMIT_COUNT] = {"read", "triad", "copy", "fill"};
 

@@ -1,6 +1,7 @@
 /* The results as a picture: for each limit its roof over the bytes moved, and the ops below it. Drawn by gnuplot. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,13 +85,33 @@ static size_t find_series(const bench_report *report, int limit, const mlxn_op_i
     return count;
 }
 
-/* Writes the points of an op, or with NULL those of the limit, as inline data of gnuplot. */
+/* Writes an op's points as inline data of gnuplot. */
 static void write_points(FILE *script, const bench_report *report, int limit, const mlxn_op_info *op) {
     for (size_t i = 0; i < report->result_count; i++) {
         const bench_result *result = &report->results[i];
-        if (drawn(report, result, limit) && (!op || result->op == op)) {
-            fprintf(script, "%.0f %.4f\n", result->bytes, op ? bench_speed(result) : bench_limit_speed(result));
+        if (drawn(report, result, limit) && result->op == op) {
+            fprintf(script, "%.0f %.4f\n", result->bytes, bench_speed(result));
         }
+    }
+    fputs("e\n", script);
+}
+
+/* Writes the roof: at each size of `first`, the best that the loop reached beside any op. */
+static void write_roof(FILE *script, const bench_report *report, int limit, const mlxn_op_info *first) {
+    for (size_t i = 0; i < report->result_count; i++) {
+        const bench_result *point = &report->results[i];
+        if (!drawn(report, point, limit) || point->op != first) {
+            continue;
+        }
+        double best = 0;
+        for (size_t k = 0; k < report->result_count; k++) {
+            const bench_result *other = &report->results[k];
+            bool same_size = fabs(log2(other->bytes / point->bytes)) < 0.1;
+            if (drawn(report, other, limit) && same_size) {
+                best = fmax(best, bench_limit_speed(other));
+            }
+        }
+        fprintf(script, "%.0f %.4f\n", point->bytes, best);
     }
     fputs("e\n", script);
 }
@@ -103,14 +124,14 @@ static void write_panel(FILE *script, const bench_report *report, int limit, con
                                                         "mostly writes: the roof is a plain fill", "no roof measured"};
     fprintf(script, "set title \"%s\"\nplot", titles[limit]);
     if (limit != LIMIT_COUNT) {
-        fprintf(script, " '-' smooth unique with lines lw 6 lc rgb '#c8c8c8' title '%s',", bench_limit_names[limit]);
+        fprintf(script, " '-' with lines lw 6 lc rgb '#c8c8c8' title '%s',", bench_limit_names[limit]);
     }
     for (size_t k = 0; k < count; k++) {
         fprintf(script, "%s '-' with linespoints lw 2 pt 7 ps 0.6 lc %zu title '%s'", k ? "," : "", k + 1, ops[k]->name);
     }
     fputc('\n', script);
     if (limit != LIMIT_COUNT) {
-        write_points(script, report, limit, NULL);
+        write_roof(script, report, limit, ops[0]);
     }
     for (size_t k = 0; k < count; k++) {
         write_points(script, report, limit, ops[k]);
@@ -126,12 +147,12 @@ static void write_script(FILE *script, const bench_report *report) {
     const int columns = panels > 1 ? 2 : 1, rows = (panels + 1) / 2;
     const mlxn_device_info *info = &report->session->info;
     fprintf(script, "set terminal svg size %d,%d font 'sans-serif,13' background rgb 'white' enhanced\n",
-            600 * columns, 60 + 380 * rows);
+            600 * columns, 60 + 440 * rows);
     fprintf(script, "set multiplot layout %d,%d title \"%s (%s), %s\" noenhanced\n", rows, columns, info->description,
             info->detail, mlxn_dtype_name(report->results[0].dtype));
-    fputs("set logscale x 2\nset format x '%.0b %BB'\nset xlabel 'bytes moved'\nset ylabel 'GB/s'\nset yrange [0:*]\n"
-          "set offsets 0,0,1,0\nset grid lc rgb '#e8e8e8' lt 1\nset border 3\nset xtics nomirror 4\nset ytics nomirror\n"
-          "set key noenhanced bottom left samplen 2 opaque\nset xrange [*:*]\n",
+    fputs("set logscale xy 2\nset format x '%.0b %BB'\nset xlabel 'bytes moved' offset 0,0.6\nset ylabel 'GB/s'\nset yrange [*:*]\n"
+          "set grid lc rgb '#e8e8e8' lt 1\nset border 3\nset xtics nomirror 4\nset ytics nomirror\n"
+          "set key noenhanced outside bottom center horizontal Left reverse samplen 2\nset xrange [*:*]\n",
           script);
     for (int limit = 0; limit <= LIMIT_COUNT; limit++) {
         size_t count = find_series(report, limit, ops);

@@ -11,7 +11,7 @@ static tool_exit act(const tool_arguments *arguments) {
         tool_print_help(stdout, arguments->verb);
         return TOOL_SUCCESS;
     }
-    if (!arguments->verb) {
+    if (tool_given(arguments, TOOL_OPTION_VERSION)) {
         printf("mlxn %s\n", mlxn_version());
         return TOOL_SUCCESS;
     }
