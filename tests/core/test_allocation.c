@@ -76,8 +76,8 @@ static float memory_of_the_caller[64];
 
 static mlxn_status make_views(scenario *s) {
     mlxn_buffer *made = NULL;
-    mlxn_status status = keep(s, mlxn_buffer_create(s->device, MLXN_F32, 1, (const int64_t[]){64}, &made), made);
-    if (status != MLXN_OK)
+    mlxn_status status = mlxn_buffer_create(s->device, MLXN_F32, 1, (const int64_t[]){64}, &made);
+    if (keep(s, status, made) != MLXN_OK)
         return status;
     mlxn_buffer *first = made;
     made = NULL;

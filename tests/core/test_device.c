@@ -238,15 +238,15 @@ static void destroyed_before_its_buffers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(list_of_devices),
-        cmocka_unit_test(unknown_names_are_refused),
-        cmocka_unit_test(variable_names_the_device),
-        cmocka_unit_test(variable_caps_the_instruction_set),
-        cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(threads_as_asked),
-        cmocka_unit_test(threads_follow_affinity),
-        cmocka_unit_test(destroyed_before_its_buffers),
-        cmocka_unit_test(a_thousand_cycles_leave_memory_flat),
+        cmocka_unit_test_setup(list_of_devices, clear_environment),
+        cmocka_unit_test_setup(unknown_names_are_refused, clear_environment),
+        cmocka_unit_test_setup(variable_names_the_device, clear_environment),
+        cmocka_unit_test_setup(variable_caps_the_instruction_set, clear_environment),
+        cmocka_unit_test_setup(options_are_checked, clear_environment),
+        cmocka_unit_test_setup(threads_as_asked, clear_environment),
+        cmocka_unit_test_setup(threads_follow_affinity, clear_environment),
+        cmocka_unit_test_setup(destroyed_before_its_buffers, clear_environment),
+        cmocka_unit_test_setup(a_thousand_cycles_leave_memory_flat, clear_environment),
     };
-    return cmocka_run_group_tests(tests, clear_environment, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,10 @@ size_t op_case_count(const op_case *c, size_t index);
 const char *op_case_text(const op_case *c);
 
 op_arrays op_arrays_create(const op_case *c);
+
+/* The same without what op_case_expected needs. */
+op_arrays op_arrays_draw(const op_case *c);
+
 void op_arrays_destroy(op_arrays *a);
 
 /* Widens the inputs and computes the reference: after every change of an array. */
@@ -73,8 +77,8 @@ void op_case_check(mlxn_device *device, const op_case *c, op_arrays *a, const op
 /* op_arrays_create, op_case_check with no shift at the end of the pages, op_arrays_destroy. */
 void op_case_run(mlxn_device *device, const op_case *c);
 
-/* The bytes of all outputs of the case, one output after the other, as the device computes them. The caller frees. */
-void *op_case_outputs(mlxn_device *device, const op_case *c, size_t *bytes);
+/* The bytes of all outputs, one after the other, as the device computes them from `a`. The caller frees. */
+void *op_case_outputs(mlxn_device *device, const op_case *c, const op_arrays *a, size_t *bytes);
 
 /* Whether the op's arguments have the extents N or M; elementwise ops do not. */
 bool op_has(const mlxn_op_info *op, char extent);
