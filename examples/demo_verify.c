@@ -86,6 +86,8 @@ int main(int argc, char **argv) {
     load(output_folder, "dlevel", dlevel, YEARS);
     load(output_folder, "dseason", dseason, MONTHS);
 
+    printf("  January 1950: the sea has %.2f degrees, e^x = %.5f, vapour pressure 6.112 hPa * e^x = %.2f hPa\n",
+           (double)temperature[0], (double)y[0], 6.112 * (double)y[0]);
     for (int i = 0; i < ALL; i++)
         expected[i] = (float)exp((double)x[i]);
     verify_bits("exp: correctly rounded", y, expected);
