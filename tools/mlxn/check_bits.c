@@ -34,8 +34,9 @@ static void compare_accumulated(const tool_job *job, const tool_job *wide, void 
             uint32_t start = tool_get(job->dtype, before[k], i), gradient = tool_get(MLXN_F32, wide->arrays[k], i);
             uint32_t bits = tool_get(job->dtype, job->arrays[k], i), right = accumulated(job->dtype, start, gradient);
             if (bits != right) {
-                check_fail(result, "%s[%zu] is 0x%08x, expected 0x%08x exactly: 0x%08x plus the gradient 0x%08x in f32",
-                           job->op->arguments[k].name, i, bits, right, start, gradient);
+                const int digits = tool_digits(job->dtype);
+                check_fail(result, "%s[%zu] is 0x%0*x, expected 0x%0*x exactly: 0x%0*x plus the gradient 0x%08x in f32",
+                           job->op->arguments[k].name, i, digits, bits, digits, right, digits, start, gradient);
             }
         }
     }

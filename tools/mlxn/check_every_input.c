@@ -90,8 +90,9 @@ static void explain(const input_block *block, uint64_t first, check_result *resu
         block->op->reference(1, 1, 1, (const double *const[]){&x}, (double *const[]){&y});
         uint32_t bits = tool_get(block->dtype, block->arrays[1], i), right = tool_narrow(block->dtype, y);
         if (bits != right) {
-            check_fail(result, "of input 0x%08llx (%.9g) it gives 0x%08x (%.9g), expected 0x%08x (%.9g) exactly",
-                       (unsigned long long)(first + i), x, bits, tool_widen(block->dtype, bits), right,
+            const int digits = tool_digits(block->dtype);
+            check_fail(result, "of input 0x%0*llx (%.9g) it gives 0x%0*x (%.9g), expected 0x%0*x (%.9g) exactly", digits,
+                       (unsigned long long)(first + i), x, digits, bits, tool_widen(block->dtype, bits), digits, right,
                        tool_widen(block->dtype, right));
             return;
         }

@@ -51,6 +51,17 @@ static double error_in_ulp(mlxn_dtype dtype, uint32_t bits, double expected, dou
     return fabs(value - expected) / tool_ulp(dtype, magnitude);
 }
 
+/* The inputs of element `index` of an elementwise op: " for a = 0x3f800000, b = 0x40000000". Returns `text`. */
+static char *inputs_text(const tool_job *job, size_t index, char *text, size_t size) {
+    *text = '\0';
+    for (size_t k = 0; k < job->op->input_count && job->op->elementwise; k++) {
+        size_t length = strlen(text);
+        snprintf(text + length, size - length, "%s %s = 0x%0*x", k ? "," : " for", job->op->arguments[k].name,
+                 tool_digits(job->dtype), tool_get(job->dtype, job->arrays[k], index));
+    }
+    return text;
+}
+
 static void compare(const tool_job *job, double tolerance, double *worst, check_result *result) {
     const mlxn_op_info *op = job->op;
     double *expected[MLXN_MAX_ARGUMENTS], *magnitudes[MLXN_MAX_ARGUMENTS] = {NULL};
@@ -66,12 +77,13 @@ static void compare(const tool_job *job, double tolerance, double *worst, check_
             double error = error_in_ulp(job->dtype, bits, expected[k][i], magnitude);
             *worst = fmax(*worst, error);
             if (error > tolerance) {
+                char inputs[128];
                 check_fail(result,
-                           "%s[%zu] of %lld x N=%lld x M=%lld is %.9g (0x%08x), expected %.17g: off by %.3f ulp, "
+                           "%s[%zu] of %lld x N=%lld x M=%lld is %.9g (0x%0*x), expected %.17g%s: off by %.3f ulp, "
                            "tolerance %.3f",
                            op->arguments[argument].name, i, (long long)job->batch, (long long)job->extents.n,
-                           (long long)job->extents.m, tool_widen(job->dtype, bits), bits, expected[k][i], error,
-                           tolerance);
+                           (long long)job->extents.m, tool_widen(job->dtype, bits), tool_digits(job->dtype), bits,
+                           expected[k][i], inputs_text(job, i, inputs, sizeof inputs), error, tolerance);
             }
         }
         free(expected[k]);

@@ -70,9 +70,12 @@ static void check_placed(tool_session *session, tool_job *job, const special_row
         for (size_t k = op->input_count; which[i] != ORDINARY && k < job->argument_count; k++) {
             uint32_t bits = tool_get(job->dtype, job->arrays[k], i), right = rows->bits[which[i]][k];
             if (bits != right) {
-                check_fail(result, "%s[%zu] of %lld elements, %zu from their memory's start, is 0x%08x, expected 0x%08x exactly, for %s = 0x%08x",
-                           op->arguments[k].name, i, (long long)job->batch, job->offset, bits, right,
-                           op->arguments[0].name, rows->bits[which[i]][0]);
+                const int digits = tool_digits(job->dtype);
+                check_fail(result,
+                           "%s[%zu] of %lld elements, %zu from their memory's start, is 0x%0*x, expected 0x%0*x "
+                           "exactly, for %s = 0x%0*x",
+                           op->arguments[k].name, i, (long long)job->batch, job->offset, digits, bits, digits, right,
+                           op->arguments[0].name, digits, rows->bits[which[i]][0]);
             }
         }
     }

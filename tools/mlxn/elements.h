@@ -23,6 +23,11 @@ uint32_t tool_narrow(mlxn_dtype dtype, double value);
 /* The distance between a finite number's neighbours in the dtype. */
 double tool_ulp(mlxn_dtype dtype, double value);
 
+/* The hexadecimal digits of an element. */
+static inline int tool_digits(mlxn_dtype dtype) {
+    return (int)(2 * mlxn_dtype_size(dtype));
+}
+
 /* Whether the bits are a NaN, and the bits of the canonical one. */
 bool tool_is_nan(mlxn_dtype dtype, uint32_t bits);
 uint32_t tool_canonical_nan(mlxn_dtype dtype);
