@@ -13,8 +13,8 @@
  * was expected and what was found. NULL for an argument is MLXN_INVALID_ARGUMENT, except where "may be
  * NULL" is said. MLXN_FILE_FAILED means that the operating system refused, MLXN_BAD_FORMAT that the file's
  * contents are at fault, MLXN_UNSUPPORTED that they are sound but hold what mlxn has no dtype for. The library
- * never prints, aborts or exits, and no file, however malformed, makes it read out of bounds or
- * allocate more than a small multiple of the file's own size.
+ * never prints, aborts or exits, and no file, however malformed, makes it read out of bounds or take
+ * memory out of proportion to the bytes that are really there.
  *
  * Threads. An open file may be used by several threads at once; closing it while another thread uses it is
  * a fault of the caller's. Buffers loaded from it are independent of it.

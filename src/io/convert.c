@@ -14,13 +14,15 @@ bool mlxn_io_measure(mlxn_io_tensor *tensor, size_t dtype_bits) {
             return false;
         }
     }
-    int64_t bits;
-    if (__builtin_mul_overflow(product, (int64_t)dtype_bits, &bits)) {
+    const bool whole_bytes = dtype_bits % 8 == 0;
+    int64_t size;
+    if (__builtin_mul_overflow(product, (int64_t)(whole_bytes ? dtype_bits / 8 : dtype_bits), &size)) {
         return false;
     }
+    const uint64_t bytes = (uint64_t)(whole_bytes ? size : size / 8);
     tensor->count = empty ? 0 : product;
-    tensor->bytes = empty ? 0 : (size_t)(bits / 8);
-    return empty || (bits % 8 == 0 && (uint64_t)bits / 8 <= SIZE_MAX);
+    tensor->bytes = empty ? 0 : (size_t)bytes;
+    return empty || ((whole_bytes || size % 8 == 0) && bytes <= SIZE_MAX);
 }
 
 bool mlxn_io_is_native(const mlxn_io_tensor *tensor) {

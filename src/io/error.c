@@ -10,7 +10,7 @@ const char *mlxn_io_last_error(void) {
     return last_error;
 }
 
-mlxn_status mlxn_io_fail(mlxn_status status, const char *format, ...) {
+void mlxn_io_explain(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(last_error, sizeof last_error, format, arguments);
@@ -21,13 +21,4 @@ mlxn_status mlxn_io_fail(mlxn_status status, const char *format, ...) {
             *at = '?';
         }
     }
-    return status;
-}
-
-mlxn_status mlxn_io_fail_core(mlxn_status status, const char *path, const char *doing) {
-    return mlxn_io_fail(status, "%s: %s: %s", path, doing, mlxn_last_error());
-}
-
-mlxn_status mlxn_io_out_of_memory(const char *path, size_t bytes) {
-    return mlxn_io_fail(MLXN_OUT_OF_MEMORY, "%s: out of memory, %zu bytes wanted", path, bytes);
 }

@@ -126,7 +126,7 @@ mlxn_status mlxn_file_open(const char *path, const mlxn_file_options *options, m
         return mlxn_io_fail(MLXN_INVALID_ARGUMENT, "mlxn_file_open: options->size is %zu, expected %zu", options->size,
                             sizeof *options);
     }
-    mlxn_file *made = NULL;
+    mlxn_file *made;
     const mlxn_status status = new_file(path, &made);
     if (status != MLXN_OK) {
         return status;
@@ -141,7 +141,7 @@ mlxn_status mlxn_file_open_memory(const void *data, size_t size, const char *nam
     if (file == NULL || (data == NULL && size > 0)) {
         return mlxn_io_fail(MLXN_INVALID_ARGUMENT, "mlxn_file_open_memory: %s is NULL", file == NULL ? "file" : "data");
     }
-    mlxn_file *made = NULL;
+    mlxn_file *made;
     const mlxn_status status = new_file(name == NULL ? "memory" : name, &made);
     if (status != MLXN_OK) {
         return status;
@@ -183,7 +183,7 @@ static mlxn_status tensor_at(const char *call, const mlxn_file *file, size_t ind
 
 mlxn_status mlxn_file_at(const mlxn_file *file, size_t index, mlxn_tensor_info *info) {
     static const char call[] = "mlxn_file_at";
-    const mlxn_io_tensor *tensor = NULL;
+    const mlxn_io_tensor *tensor;
     const mlxn_status status = tensor_at(call, file, index, &tensor);
     if (status != MLXN_OK) {
         return status;
@@ -283,7 +283,7 @@ static mlxn_status readable(const char *call, const mlxn_file *file, size_t inde
 
 mlxn_status mlxn_file_read(const mlxn_file *file, size_t index, void *data, size_t size) {
     static const char call[] = "mlxn_file_read";
-    const mlxn_io_tensor *tensor = NULL;
+    const mlxn_io_tensor *tensor;
     const mlxn_status status = readable(call, file, index, &tensor);
     if (status != MLXN_OK) {
         return status;
@@ -313,7 +313,7 @@ mlxn_status mlxn_file_data(const mlxn_file *file, size_t index, const void **dat
         return mlxn_io_fail(MLXN_INVALID_ARGUMENT, "%s: data is NULL", call);
     }
     *data = NULL;
-    const mlxn_io_tensor *tensor = NULL;
+    const mlxn_io_tensor *tensor;
     const mlxn_status status = readable(call, file, index, &tensor);
     if (status != MLXN_OK) {
         return status;
@@ -348,7 +348,7 @@ static mlxn_status fill(const mlxn_file *file, const mlxn_io_tensor *tensor, mlx
         if (status == MLXN_OK) {
             status = mlxn_buffer_write(buffer, done, size, staging);
             if (status != MLXN_OK) {
-                mlxn_io_fail_core(status, file->path, "writing to the device");
+                status = mlxn_io_fail_core(status, file->path, "writing to the device");
             }
         }
         done += size;
@@ -365,7 +365,7 @@ mlxn_status mlxn_file_load(mlxn_file *file, size_t index, mlxn_device *device, m
     if (device == NULL || buffer == NULL) {
         return mlxn_io_fail(MLXN_INVALID_ARGUMENT, "%s: %s is NULL", call, device == NULL ? "device" : "buffer");
     }
-    const mlxn_io_tensor *tensor = NULL;
+    const mlxn_io_tensor *tensor;
     mlxn_status status = readable(call, file, index, &tensor);
     if (status != MLXN_OK) {
         return status;

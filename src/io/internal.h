@@ -13,13 +13,20 @@
 
 /* ---- messages (error.c) ---- */
 
-/* Sets the thread's message, with control characters replaced, and returns `status`. */
-mlxn_status mlxn_io_fail(mlxn_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Sets the thread's message, with control characters replaced. */
+void mlxn_io_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Explains and is the status. A macro, so that compilers and analyzers see that it is not MLXN_OK. */
+#define mlxn_io_fail(status, ...) (mlxn_io_explain(__VA_ARGS__), (status))
+
+static inline mlxn_status mlxn_io_out_of_memory(const char *path, size_t bytes) {
+    return mlxn_io_fail(MLXN_OUT_OF_MEMORY, "%s: out of memory, %zu bytes wanted", path, bytes);
+}
 
 /* The failure of a call into mlxn: its message behind what mlxn-io was doing. */
-mlxn_status mlxn_io_fail_core(mlxn_status status, const char *path, const char *doing);
-
-mlxn_status mlxn_io_out_of_memory(const char *path, size_t bytes);
+static inline mlxn_status mlxn_io_fail_core(mlxn_status status, const char *path, const char *doing) {
+    return mlxn_io_fail(status, "%s: %s: %s", path, doing, mlxn_last_error());
+}
 
 /* ---- an open file ---- */
 
@@ -87,9 +94,10 @@ mlxn_status mlxn_io_fetch(const mlxn_file *file, size_t offset, size_t size, voi
 mlxn_status mlxn_io_npy_parse(mlxn_file *file);
 mlxn_status mlxn_io_safetensors_parse(mlxn_file *file);
 
-/* The bytes of a .npy file before the data, in `header`; returns their number. */
-#define MLXN_NPY_MAX_HEADER 512
-size_t mlxn_io_npy_header(const mlxn_buffer *buffer, char header[MLXN_NPY_MAX_HEADER]);
+/* The bytes of a .npy file before the data. NumPy pads them to a multiple of 64, with room for the first extent to
+ * grow; for every shape that 64 bits can count, of which the longest text has 104 bytes, that is 128. */
+#define MLXN_NPY_HEADER 128
+void mlxn_io_npy_header(const mlxn_buffer *buffer, char header[MLXN_NPY_HEADER]);
 
 /* The header of a .safetensors file, length field and padding included, in *header (free it), and the order in
  * which the data follow, in order[file->tensor_count]. Checks names and metadata. */

@@ -18,22 +18,26 @@ typedef struct reader {
     const char *begin, *at, *end;
 } reader;
 
-__attribute__((format(printf, 2, 3))) static mlxn_status malformed(const reader *from, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void explain_malformed(const reader *from, const char *format, ...) {
     char what[256];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return mlxn_io_fail(MLXN_BAD_FORMAT, "%s: .npy header, at byte %td of the dict: %s", from->file->path,
-                        from->at - from->begin, what);
+    mlxn_io_explain("%s: .npy header, at byte %td of the dict: %s", from->file->path, from->at - from->begin, what);
 }
 
-static mlxn_status unexpected(const reader *from, const char *expected) {
+#define malformed(from, ...) (explain_malformed(from, __VA_ARGS__), MLXN_BAD_FORMAT)
+
+static void explain_unexpected(const reader *from, const char *expected) {
     if (from->at == from->end) {
-        return malformed(from, "expected %s, found the header's end", expected);
+        explain_malformed(from, "expected %s, found the header's end", expected);
+    } else {
+        explain_malformed(from, "expected %s, found '%c'", expected, *from->at);
     }
-    return malformed(from, "expected %s, found '%c'", expected, *from->at);
 }
+
+#define unexpected(from, expected) (explain_unexpected(from, expected), MLXN_BAD_FORMAT)
 
 static void skip_space(reader *from) {
     while (from->at < from->end && strchr(" \t\r\n", *from->at) != NULL && *from->at != '\0') {
@@ -192,7 +196,7 @@ static mlxn_status parse_shape(reader *from, mlxn_io_tensor *tensor) {
         return MLXN_OK;
     }
     for (;;) {
-        int64_t extent = 0;
+        int64_t extent;
         const mlxn_status status = parse_extent(from, &extent);
         if (status != MLXN_OK) {
             return status;
@@ -357,7 +361,7 @@ static mlxn_status parse_preamble(const mlxn_file *file, size_t *begin, size_t *
 
 mlxn_status mlxn_io_npy_parse(mlxn_file *file) {
     file->format = MLXN_NPY;
-    size_t begin = 0, size = 0;
+    size_t begin, size;
     mlxn_status status = parse_preamble(file, &begin, &size);
     if (status != MLXN_OK) {
         return status;
@@ -385,7 +389,7 @@ mlxn_status mlxn_io_npy_parse(mlxn_file *file) {
 
 /* ---- writing ---- */
 
-size_t mlxn_io_npy_header(const mlxn_buffer *buffer, char header[MLXN_NPY_MAX_HEADER]) {
+void mlxn_io_npy_header(const mlxn_buffer *buffer, char header[MLXN_NPY_HEADER]) {
     const mlxn_dtype dtype = mlxn_buffer_dtype(buffer);
     const size_t rank = mlxn_buffer_rank(buffer);
     const int64_t *shape = mlxn_buffer_shape(buffer);
@@ -395,26 +399,18 @@ size_t mlxn_io_npy_header(const mlxn_buffer *buffer, char header[MLXN_NPY_MAX_HE
             descr = dtypes[i].text;
         }
     }
-    char *dict = header + 10;
-    const size_t room = MLXN_NPY_MAX_HEADER - 10;
-    size_t at = (size_t)snprintf(dict, room, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
-                                 dtype == MLXN_U8 ? '|' : '<', descr);
-    size_t first_digits = 0;
-    for (size_t i = 0; i < rank; i++) {
-        const int digits = snprintf(dict + at, room - at, "%" PRId64, shape[i]);
-        at += (size_t)digits;
-        first_digits = i == 0 ? (size_t)digits : first_digits;
-        at += (size_t)snprintf(dict + at, room - at, "%s", rank == 1 ? "," : i + 1 < rank ? ", " : "");
-    }
-    at += (size_t)snprintf(dict + at, room - at, "), }");
-    /* As NumPy does: room for the first extent to grow to 21 digits, then space up to a multiple of 64, at least
-     * one, and a newline. */
-    const size_t spare = rank > 0 ? 21 - first_digits : 0;
-    const size_t total = ((10 + at + spare + 1) / 64 + 1) * 64;
-    memset(dict + at, ' ', total - 10 - at - 1);
-    header[total - 1] = '\n';
+    const size_t length = MLXN_NPY_HEADER - 10;
     memcpy(header, MLXN_NPY_MAGIC "\x01\x00", 8);
-    header[8] = (char)((total - 10) & 0xff);
-    header[9] = (char)((total - 10) >> 8);
-    return total;
+    header[8] = (char)length;
+    header[9] = 0;
+    char *dict = header + 10;
+    size_t at = (size_t)snprintf(dict, length, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                                 dtype == MLXN_U8 ? '|' : '<', descr);
+    for (size_t i = 0; i < rank; i++) {
+        const char *behind = rank == 1 ? "," : i + 1 < rank ? ", " : "";
+        at += (size_t)snprintf(dict + at, length - at, "%" PRId64 "%s", shape[i], behind);
+    }
+    at += (size_t)snprintf(dict + at, length - at, "), }");
+    memset(dict + at, ' ', length - at);
+    dict[length - 1] = '\n';
 }

@@ -201,9 +201,9 @@ static mlxn_status parse_metadata(mlxn_file *file, json_t *object) {
         return mlxn_io_fail(MLXN_BAD_FORMAT, "%s: expected an object as __metadata__", file->path);
     }
     const size_t count = json_object_size(object);
-    file->metadata = count > 0 ? calloc(count, sizeof *file->metadata) : NULL;
-    if (count > 0 && file->metadata == NULL) {
-        return mlxn_io_out_of_memory(file->path, count * sizeof *file->metadata);
+    file->metadata = calloc(count + 1, sizeof *file->metadata);
+    if (file->metadata == NULL) {
+        return mlxn_io_out_of_memory(file->path, (count + 1) * sizeof *file->metadata);
     }
     const char *key;
     json_t *value;

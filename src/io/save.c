@@ -59,9 +59,9 @@ static mlxn_status write_data(mlxn_io_target *target, const mlxn_buffer *buffer,
 }
 
 static mlxn_status write_npy(mlxn_io_target *target, const mlxn_buffer *buffer, void *staging) {
-    char header[MLXN_NPY_MAX_HEADER];
-    const size_t size = mlxn_io_npy_header(buffer, header);
-    const mlxn_status status = mlxn_io_target_write(target, header, size);
+    char header[MLXN_NPY_HEADER];
+    mlxn_io_npy_header(buffer, header);
+    const mlxn_status status = mlxn_io_target_write(target, header, sizeof header);
     return status == MLXN_OK ? write_data(target, buffer, staging) : status;
 }
 

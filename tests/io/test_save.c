@@ -101,28 +101,26 @@ static void round_trips(void **state) {
     }
 }
 
-/* The largest extents that fit a header; a header of every length is padded to 64 bytes. */
+/* The longest headers: the most digits that 64 bits can count over eight extents, with and without a 0. */
 static void long_shapes(void **state) {
     (void)state;
-    const int64_t huge = INT64_MAX;
-    int64_t shape[MLXN_MAX_RANK] = {0};
-    for (size_t i = 1; i < MLXN_MAX_RANK; i++) {
-        shape[i] = 1;
+    static const int64_t shapes[][MLXN_MAX_RANK] = {
+        {0, 100, 100, 1000, 1000, 1000, 1000, 100},
+        {999, 99, 99, 99, 99, 99, 99, 0},
+        {1, 1, 1, 1, 1, 1, 1, 3},
+        {INT64_MAX, 0, 1, 1, 1, 1, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        mlxn_buffer *buffer = make_buffer(MLXN_U8, MLXN_MAX_RANK, shapes[i]), *again;
+        IO_OK(mlxn_save_npy(io_path("y.npy"), buffer));
+        IO_OK(mlxn_load(device, io_path("y.npy"), NULL, &again));
+        check_equal(buffer, again);
+        mlxn_buffer_destroy(again);
+        mlxn_buffer_destroy(buffer);
+        io_bytes bytes;
+        io_read_file(io_path("y.npy"), &bytes);
+        assert_int_equal(bytes.size, i == 2 ? 131 : 128);
     }
-    mlxn_buffer *buffer = make_buffer(MLXN_U8, MLXN_MAX_RANK, shape), *again;
-    IO_OK(mlxn_save_npy(io_path("y.npy"), buffer));
-    IO_OK(mlxn_load(device, io_path("y.npy"), NULL, &again));
-    check_equal(buffer, again);
-    mlxn_buffer_destroy(again);
-    mlxn_buffer_destroy(buffer);
-    const int64_t wide[2] = {huge, 0};
-    buffer = make_buffer(MLXN_U8, 2, wide);
-    IO_OK(mlxn_save_npy(io_path("y.npy"), buffer));
-    io_bytes bytes;
-    io_read_file(io_path("y.npy"), &bytes);
-    assert_int_equal(bytes.size, 128);
-    assert_non_null(strstr((const char *)bytes.data + 10, "'shape': (9223372036854775807, 0), }"));
-    mlxn_buffer_destroy(buffer);
 }
 
 /* More than one piece, through a view at an offset. */
