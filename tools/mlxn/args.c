@@ -16,7 +16,8 @@ typedef struct option_row {
 
 static const option_row options[] = {
     {"--output", 'o', TOOL_OPTION_OUTPUT, "FILE...", "where the outputs go; every file from here on is one"},
-    {"--device", 'd', TOOL_OPTION_DEVICE, "NAME", "run on this device (default: $MLXN_DEVICE or the best; see mlxn devices)"},
+    {"--device", 'd', TOOL_OPTION_DEVICE, "NAME",
+     "run on this device (default: $MLXN_DEVICE or the best; see mlxn devices)"},
     {"--threads", 't', TOOL_OPTION_THREADS, "N", "CPU threads (default: as many as this process may use)"},
     {"--dtype", 0, TOOL_OPTION_DTYPE, "T", "f32, f16 or bf16"},
     {"--accumulate", 0, TOOL_OPTION_ACCUMULATE, NULL, "add the gradient to what the output files hold"},
@@ -222,7 +223,8 @@ static bool take_verb(const parser *p, const char *text) {
 tool_exit tool_parse(const tool_verb *verbs, size_t verb_count, int argc, char *const *argv, tool_arguments *arguments,
                      char *message, size_t message_size) {
     memset(arguments, 0, sizeof *arguments);
-    const parser p = {arguments, verbs, verb_count, message, message_size};
+    parser p = {.arguments = arguments, .verbs = verbs, .verb_count = verb_count, .message_size = message_size};
+    p.message = message;
     bool options_over = false;
     for (int i = 1; i < argc; i++) {
         bool good;

@@ -72,8 +72,8 @@ tool_exit tool_parse(const tool_verb *verbs, size_t verb_count, int argc, char *
 /* The verb called `name`, or NULL. */
 const tool_verb *tool_find_verb(const tool_verb *verbs, size_t verb_count, const char *name);
 
-/* Writes what the options of a verb mean, one a line. */
-void tool_print_options(FILE *out, unsigned options);
+/* Writes what the options that a verb accepts mean, one a line. */
+void tool_print_options(FILE *out, unsigned accepted);
 
 static inline bool tool_given(const tool_arguments *arguments, tool_option option) {
     return (arguments->given & (unsigned)option) != 0;

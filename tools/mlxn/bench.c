@@ -97,7 +97,8 @@ static void plan_passes(bench_plan *plan, const bench_result *largest) {
 
 /* The first elementwise forward is small work enough, if none was asked for. */
 static bool is_small_work(const bench_plan *plan, const mlxn_op_info *op) {
-    return op->elementwise && (plan->arguments->operand_count > 0 || (!op->forward && plan->report.overhead_count == 0));
+    return op->elementwise &&
+           (plan->arguments->operand_count > 0 || (!op->forward && plan->report.overhead_count == 0));
 }
 
 static void make_plan(bench_plan *plan) {
@@ -155,7 +156,7 @@ static bool choose_sizes(bench_plan *plan) {
 /* ---- the report ---- */
 
 static void print_header(const bench_plan *plan) {
-    const mlxn_device_info *info = &plan->report.session->info;
+    const mlxn_device_info *info = &plan->report.device;
     printf("mlxn %s on %s: %s (%s), medians of %zu\n", mlxn_version(), info->name, info->description, info->detail,
            plan->report.reps);
     if (plan->report.result_count) {
@@ -288,7 +289,7 @@ static tool_exit bench_ops(bench_plan *plan) {
     if (!tool_open(plan->arguments, &session)) {
         return TOOL_FAILURE;
     }
-    plan->report.session = &session;
+    plan->report.device = session.info;
     plan->report.reps = plan->arguments->reps ? plan->arguments->reps : DEFAULT_REPS;
     bool good = run_plan(plan, &session);
     tool_close(&session);

@@ -48,7 +48,7 @@ typedef struct bench_overhead {
 } bench_overhead;
 
 typedef struct bench_report {
-    const tool_session *session;
+    mlxn_device_info device;
     size_t reps;
     bench_result *results;
     size_t result_count;

@@ -46,9 +46,8 @@ bool bench_file_close(bench_file *file, bool keep) {
     }
     const mode_t mask = umask(0);
     umask(mask);
-    if (fflush(file->stream) != 0 ||
-        (file->temporary && (fchmod(fileno(file->stream), 0666 & ~mask) != 0 ||
-                             rename(file->temporary, file->path) != 0))) {
+    if (fflush(file->stream) != 0 || (file->temporary && (fchmod(fileno(file->stream), 0666 & ~mask) != 0 ||
+                                                          rename(file->temporary, file->path) != 0))) {
         return fail(file);
     }
     fclose(file->stream);

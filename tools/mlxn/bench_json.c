@@ -35,7 +35,7 @@ static json_t *overhead_json(const bench_overhead *overhead) {
 }
 
 static json_t *report_json(const bench_report *report) {
-    const mlxn_device_info *info = &report->session->info;
+    const mlxn_device_info *info = &report->device;
     json_t *results = json_array(), *passes = json_array(), *overheads = json_array();
     for (size_t i = 0; i < report->result_count; i++) {
         json_array_append_new(results, result_json(&report->results[i]));

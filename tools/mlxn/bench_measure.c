@@ -6,12 +6,12 @@
 #include "draw.h"
 #include "text.h"
 
-#define SAMPLE_BYTES 1e8     /* a sample moves at least this much, or as much as */
-#define MAX_REPEATS 4096.0   /* of the op make */
-#define PATTERN 65536        /* elements of the inputs' pattern, which repeats */
-#define SMALL 64             /* elements of small work */
-#define SINGLES 2000         /* ops, each waited for, in a sample of small work */
-#define REPLAYED 1000        /* dispatches in the list that is replayed */
+#define SAMPLE_BYTES 1e8   /* a sample repeats the op until this much is moved, */
+#define MAX_REPEATS 4096.0 /* but no more often than this */
+#define PATTERN 65536      /* elements of the inputs' pattern, which repeats */
+#define SMALL 64           /* elements of small work */
+#define SINGLES 2000       /* ops, each waited for, in a sample of small work */
+#define REPLAYED 1000      /* dispatches in the list that is replayed */
 
 /* ---- jobs ---- */
 

@@ -13,8 +13,6 @@
 
 #define MAX_SERIES 32
 
-extern char **environ;
-
 /* Runs gnuplot on a script, its picture going to `output`. Returns its exit status, or -1 with errno set. */
 static int run_gnuplot(FILE *script, FILE *output) {
     posix_spawn_file_actions_t actions;
@@ -118,16 +116,16 @@ static void write_roof(FILE *script, const bench_report *report, int limit, cons
 
 static void write_panel(FILE *script, const bench_report *report, int limit, const mlxn_op_info *const *ops,
                         size_t count) {
-    static const char *const titles[LIMIT_COUNT + 1] = {"mostly reads: the roof is a plain read",
-                                                        "two reads, one write: the roof is a plain loop of that kind",
-                                                        "one read, one write: the roof is a plain copy",
-                                                        "mostly writes: the roof is a plain fill", "no roof measured"};
+    static const char *const titles[LIMIT_COUNT + 1] = {
+        "mostly reads: the roof is a plain read", "two reads, one write: the roof is a plain loop of that kind",
+        "one read, one write: the roof is a plain copy", "mostly writes: the roof is a plain fill", "no roof measured"};
     fprintf(script, "set title \"%s\"\nplot", titles[limit]);
     if (limit != LIMIT_COUNT) {
         fprintf(script, " '-' with lines lw 6 lc rgb '#c8c8c8' title '%s',", bench_limit_names[limit]);
     }
     for (size_t k = 0; k < count; k++) {
-        fprintf(script, "%s '-' with linespoints lw 2 pt 7 ps 0.6 lc %zu title '%s'", k ? "," : "", k + 1, ops[k]->name);
+        fprintf(script, "%s '-' with linespoints lw 2 pt 7 ps 0.6 lc %zu title '%s'", k ? "," : "", k + 1,
+                ops[k]->name);
     }
     fputc('\n', script);
     if (limit != LIMIT_COUNT) {
@@ -145,14 +143,15 @@ static void write_script(FILE *script, const bench_report *report) {
         panels += find_series(report, limit, ops) ? 1 : 0;
     }
     const int columns = panels > 1 ? 2 : 1, rows = (panels + 1) / 2;
-    const mlxn_device_info *info = &report->session->info;
-    fprintf(script, "set terminal svg size %d,%d font 'sans-serif,13' background rgb 'white' enhanced\n",
-            600 * columns, 60 + 440 * rows);
+    const mlxn_device_info *info = &report->device;
+    fprintf(script, "set terminal svg size %d,%d font 'sans-serif,13' background rgb 'white' enhanced\n", 600 * columns,
+            60 + 440 * rows);
     fprintf(script, "set multiplot layout %d,%d title \"%s (%s), %s\" noenhanced\n", rows, columns, info->description,
             info->detail, mlxn_dtype_name(report->results[0].dtype));
-    fputs("set logscale xy 2\nset format x '%.0b %BB'\nset xlabel 'bytes moved' offset 0,0.6\nset ylabel 'GB/s'\nset yrange [*:*]\n"
+    fputs("set logscale xy 2\nset xrange [*:*]\nset yrange [*:*]\n"
+          "set format x '%.0b %BB'\nset xlabel 'bytes moved' offset 0,0.6\nset ylabel 'GB/s'\n"
           "set grid lc rgb '#e8e8e8' lt 1\nset border 3\nset xtics nomirror 4\nset ytics nomirror\n"
-          "set key noenhanced outside bottom center horizontal Left reverse samplen 2\nset xrange [*:*]\n",
+          "set key noenhanced outside bottom center horizontal Left reverse samplen 2\n",
           script);
     for (int limit = 0; limit <= LIMIT_COUNT; limit++) {
         size_t count = find_series(report, limit, ops);

@@ -13,7 +13,7 @@ static const struct {
     int width;
     check_function run;
 } checks[] = {
-    {"oracle", 10, check_oracle},       {"gradient", 9, check_gradient}, {"special", 9, check_special},
+    {"oracle", 10, check_oracle},         {"gradient", 9, check_gradient}, {"special", 9, check_special},
     {"accumulate", 11, check_accumulate}, {"digest", 32, check_digest},
 };
 enum { CHECK_COUNT = sizeof checks / sizeof *checks };

@@ -6,10 +6,10 @@
 
 /* What a check says of an op in a dtype. */
 typedef struct check_result {
-    bool skipped;      /* it says nothing of such an op */
+    bool skipped; /* it says nothing of such an op */
     bool failed;
-    char text[40];     /* its column in the report */
-    char reason[512];  /* of a failure: input, index, both values, tolerance */
+    char text[40];    /* its column in the report */
+    char reason[512]; /* of a failure: input, index, both values, tolerance */
 } check_result;
 
 typedef void (*check_function)(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, check_result *result);

@@ -77,8 +77,7 @@ static bool run_block(mlxn_encoder *encoder, const input_block *block, uint64_t 
             inputs[i] = (uint16_t)(first + i);
         }
     }
-    return (block->mapped ||
-            mlxn_buffer_write(block->buffers[0], 0, block->bytes, block->arrays[0]) == MLXN_OK) &&
+    return (block->mapped || mlxn_buffer_write(block->buffers[0], 0, block->bytes, block->arrays[0]) == MLXN_OK) &&
            mlxn_encoder_commit_and_wait(encoder) == MLXN_OK &&
            (block->mapped || mlxn_buffer_read(block->buffers[1], 0, block->bytes, block->arrays[1]) == MLXN_OK);
 }
@@ -91,9 +90,9 @@ static void explain(const input_block *block, uint64_t first, check_result *resu
         uint32_t bits = tool_get(block->dtype, block->arrays[1], i), right = tool_narrow(block->dtype, y);
         if (bits != right) {
             const int digits = tool_digits(block->dtype);
-            check_fail(result, "of input 0x%0*llx (%.9g) it gives 0x%0*x (%.9g), expected 0x%0*x (%.9g) exactly", digits,
-                       (unsigned long long)(first + i), x, digits, bits, tool_widen(block->dtype, bits), digits, right,
-                       tool_widen(block->dtype, right));
+            check_fail(result, "of input 0x%0*llx (%.9g) it gives 0x%0*x (%.9g), expected 0x%0*x (%.9g) exactly",
+                       digits, (unsigned long long)(first + i), x, digits, bits, tool_widen(block->dtype, bits), digits,
+                       right, tool_widen(block->dtype, right));
             return;
         }
     }
@@ -101,7 +100,8 @@ static void explain(const input_block *block, uint64_t first, check_result *resu
                (unsigned long long)first, (unsigned long long)(first + block->count - 1));
 }
 
-static void run_blocks(tool_session *session, const mlxn_digest_table *truth, input_block *block, check_result *result) {
+static void run_blocks(tool_session *session, const mlxn_digest_table *truth, input_block *block,
+                       check_result *result) {
     size_t wrong = 0;
     for (size_t b = 0; b < truth->count; b++) {
         const uint64_t first = (uint64_t)b * truth->block;

@@ -40,8 +40,7 @@ static bool connect(gradient_check *check, check_result *result) {
         const char *name = gradient->arguments[k].name;
         int source = tool_find_argument(forward, "", name, 0, check->forward.argument_count);
         if (source >= 0) {
-            memcpy(check->gradient.arrays[k], check->forward.arrays[source],
-                   check->gradient.counts[k] * sizeof(float));
+            memcpy(check->gradient.arrays[k], check->forward.arrays[source], check->gradient.counts[k] * sizeof(float));
         } else if (tool_find_argument(gradient, "d", y, k, k + 1) >= 0) {
             check->upstream = k;
             tool_draw_wide(MLXN_F32, TOOL_SEED(k), check->gradient.arrays[k], check->gradient.counts[k]);
@@ -118,8 +117,7 @@ void check_gradient(tool_session *session, const mlxn_op_info *op, mlxn_dtype dt
         for (size_t k = 0; k < forward->input_count; k++) {
             tool_draw_near_one(dtype, TOOL_SEED(k), check.forward.arrays[k], check.forward.counts[k]);
         }
-        if (run(session, &check.forward, result) && connect(&check, result) &&
-            run(session, &check.gradient, result)) {
+        if (run(session, &check.forward, result) && connect(&check, result) && run(session, &check.gradient, result)) {
             compare(session, &check, result);
         }
         snprintf(result->text, sizeof result->text, "%.1e", check.worst);

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "elements.h"
 
-#define LONGEST 67   /* more than two vectors of any instruction set, and a tail */
+#define LONGEST 67        /* more than two vectors of any instruction set, and a tail */
 #define ORDINARY SIZE_MAX /* no row: an element of ones */
 
 /* The rows that the dtype can hold, with their bits in it. */

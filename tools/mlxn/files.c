@@ -28,9 +28,8 @@ static mlxn_status convert_chunk(const mlxn_buffer *source, mlxn_buffer *target,
     for (size_t i = 0; i < count && given != wanted; i++) {
         tool_set(wanted, to, i, tool_narrow(wanted, tool_number(given, from, i)));
     }
-    return status != MLXN_OK
-               ? status
-               : mlxn_buffer_write(target, first * to_size, count * to_size, given == wanted ? from : to);
+    return status != MLXN_OK ? status
+                             : mlxn_buffer_write(target, first * to_size, count * to_size, given == wanted ? from : to);
 }
 
 mlxn_buffer *tool_convert(mlxn_device *device, const mlxn_buffer *source, mlxn_dtype dtype, const char *what) {
@@ -152,7 +151,8 @@ static bool keep_existing(mlxn_device *device, const char *path, file_target *ta
     return true;
 }
 
-static bool fill_target(mlxn_device *device, const tool_output *outputs, size_t count, size_t first, file_target *target) {
+static bool fill_target(mlxn_device *device, const tool_output *outputs, size_t count, size_t first,
+                        file_target *target) {
     const tool_output *lead = &outputs[first];
     target->tensors = tool_allocate(count, sizeof *target->tensors);
     for (size_t i = first; i < count; i++) {

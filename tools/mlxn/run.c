@@ -77,8 +77,7 @@ static mlxn_buffer *load(const file_run *run, size_t k, const char *reference, b
     if (!convert && !writable) {
         return loaded;
     }
-    mlxn_buffer *copy =
-        tool_convert(run->session.device, loaded, convert ? run->arguments->dtype : dtype, what);
+    mlxn_buffer *copy = tool_convert(run->session.device, loaded, convert ? run->arguments->dtype : dtype, what);
     mlxn_buffer_destroy(loaded);
     return copy;
 }

@@ -26,8 +26,8 @@ const tool_verb tool_verbs[] = {
      "Per op, dtype and size: the median time, the speed in GB/s (10^9 bytes, counting each input read once\n"
      "and each output written once), the fastest plain loop with a like share of writes, timed in turns\n"
      "with the op, and the ratio of both.\n",
-     ON_A_DEVICE | TOOL_OPTION_DTYPE | TOOL_OPTION_SIZE | TOOL_OPTION_SHAPE | TOOL_OPTION_REPS |
-         TOOL_OPTION_OVERHEAD | TOOL_OPTION_JSON | TOOL_OPTION_PLOT,
+     ON_A_DEVICE | TOOL_OPTION_DTYPE | TOOL_OPTION_SIZE | TOOL_OPTION_SHAPE | TOOL_OPTION_REPS | TOOL_OPTION_OVERHEAD |
+         TOOL_OPTION_JSON | TOOL_OPTION_PLOT,
      true, tool_bench},
 };
 const size_t tool_verb_count = sizeof tool_verbs / sizeof *tool_verbs;
