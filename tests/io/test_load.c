@@ -150,6 +150,35 @@ static void buffer_outlives_file(void **state) {
     mlxn_buffer_destroy(second);
 }
 
+/* A file that is refused leaves nothing open. */
+static void refused_file_is_closed(void **state) {
+    (void)state;
+    const size_t before = open_descriptors();
+    const char *path = io_path("bad.npy");
+    io_write_file(path, "\x93NUMPY\4\0", 8);
+    mlxn_file *file;
+    IO_FAILS(MLXN_BAD_FORMAT, "version 4.0", mlxn_file_open(path, NULL, &file));
+    assert_int_equal(open_descriptors(), before);
+}
+
+/* Memory that the caller lends until the file is closed is copied. */
+static void lent_memory_is_copied(void **state) {
+    (void)state;
+    io_bytes bytes;
+    io_read_file(DATA_FOLDER "f4.npy", &bytes);
+    mlxn_file *file;
+    IO_OK(mlxn_file_open_memory(bytes.data, bytes.size, NULL, &file));
+    mlxn_buffer *buffer;
+    IO_OK(mlxn_file_load(file, 0, device, &buffer));
+    assert_false(mlxn_buffer_read_only(buffer));
+    mlxn_file_close(file);
+    memset(bytes.data, 0xff, sizeof bytes.data);
+    float values[6];
+    assert_int_equal(mlxn_buffer_read(buffer, 0, sizeof values, values), MLXN_OK);
+    assert_true(values[0] == -2 && values[5] == 3);
+    mlxn_buffer_destroy(buffer);
+}
+
 /* A loaded map is not to be written through the library. */
 static void map_is_read_only(void **state) {
     (void)state;
@@ -415,6 +444,8 @@ int main(void) {
         cmocka_unit_test_teardown(unaligned_safetensors, io_clean_folder),
         cmocka_unit_test_teardown(empty_tensor, io_clean_folder),
         cmocka_unit_test_teardown(buffer_outlives_file, io_clean_folder),
+        cmocka_unit_test_teardown(refused_file_is_closed, io_clean_folder),
+        cmocka_unit_test_teardown(lent_memory_is_copied, io_clean_folder),
         cmocka_unit_test_teardown(map_is_read_only, io_clean_folder),
         cmocka_unit_test_teardown(file_becomes_shorter, io_clean_folder),
         cmocka_unit_test_teardown(fortran_shapes, io_clean_folder),

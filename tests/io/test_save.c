@@ -521,6 +521,22 @@ static void none_is_written(void **state) {
     mlxn_buffer_destroy(buffer);
 }
 
+/* A stream is not written before all files are ready, wherever it stands in the list. */
+static void streams_come_last(void **state) {
+    (void)state;
+    mlxn_buffer *buffer = small_buffer();
+    const mlxn_named_buffer tensor = {"t", buffer};
+    const int fd = open(io_path("log"), O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    char stream[32];
+    snprintf(stream, sizeof stream, "/dev/fd/%d", fd);
+    const mlxn_save_file files[] = {npy_file(stream, &tensor), npy_file("/proc/c.npy", &tensor)};
+    IO_FAILS(MLXN_FILE_FAILED, "/proc/c.npy: cannot create a file beside it", mlxn_save_all(files, 2));
+    assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
+    close(fd);
+    mlxn_buffer_destroy(buffer);
+}
+
 /* Reads the first byte, puts a folder in the place of a target, and reads the rest. */
 static void *obstruct(void *argument) {
     const int fd = *(const int *)argument;
@@ -647,6 +663,7 @@ int main(void) {
         cmocka_unit_test_teardown(slow_pipe, io_clean_folder),
         cmocka_unit_test_teardown(all_are_written, io_clean_folder),
         cmocka_unit_test_teardown(none_is_written, io_clean_folder),
+        cmocka_unit_test_teardown(streams_come_last, io_clean_folder),
         cmocka_unit_test_teardown(renames_are_undone, io_clean_folder),
         cmocka_unit_test_teardown(one_file_twice, io_clean_folder),
         cmocka_unit_test_teardown(several_threads, io_clean_folder),
