@@ -537,12 +537,17 @@ static void streams_come_last(void **state) {
     mlxn_buffer_destroy(buffer);
 }
 
+typedef struct obstruction {
+    int fd;
+    char path[512];
+} obstruction;
+
 /* Reads the first byte, puts a folder in the place of a target, and reads the rest. */
 static void *obstruct(void *argument) {
-    const int fd = *(const int *)argument;
+    const int fd = ((const obstruction *)argument)->fd;
     unsigned char bytes[65536];
     ssize_t got = read(fd, bytes, 1);
-    const int made = mkdir(io_path("c.npy"), 0700);
+    const int made = mkdir(((const obstruction *)argument)->path, 0700);
     while (got > 0) {
         got = read(fd, bytes, sizeof bytes);
     }
@@ -561,7 +566,9 @@ static void renames_are_undone(void **state) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, obstruct, &ends[0]), 0);
+    obstruction there = {.fd = ends[0]};
+    strcpy(there.path, io_path("c.npy"));
+    assert_int_equal(pthread_create(&thread, NULL, obstruct, &there), 0);
     char stream[32];
     snprintf(stream, sizeof stream, "/dev/fd/%d", ends[1]);
     const mlxn_save_file files[] = {npy_file(stream, &tensor), npy_file(io_path("a.npy"), &tensor),
