@@ -40,6 +40,15 @@ elementwise_ops() {
   sed -n 's/^\(UNARY\|BINARY\)(\([a-z0-9_]*\),.*/\2/p' src/ops/ops.def
 }
 
+# Runs a command, and shows what it said only if it fails; that ends the check.
+quietly() {
+  "$@" >"$folder/log" 2>&1 || {
+    tail -n 40 "$folder/log" >&2
+    echo "failed: $*" >&2
+    exit 1
+  }
+}
+
 scratch() {
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT

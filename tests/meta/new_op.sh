@@ -14,13 +14,10 @@ SPECIAL(square, ROW1(P0, P0), ROW1(N0, P0), ROW1(NINF, PINF), ROW1(QNAN, QNAN), 
 SPECIAL(square_backward, ROW2(P0, PINF, QNAN), ROW2(HALF, NONE, NONE), ROW2(MAX, ONE, PINF), ROW2(QNAN, ONE, QNAN))
 END
 
-cmake -S "$folder" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_COMPILER="$CC" \
-  -DMLXN_WERROR=ON -DMLXN_BUILD_TESTS=OFF -DMLXN_BUILD_EXAMPLES=OFF >/dev/null
-cmake --build "$folder/build" --target generate >/dev/null
-cmake --build "$folder/build" --target mlxn_program mlxn >"$folder/log" || {
-  tail -n 40 "$folder/log"
-  exit 1
-}
+quietly cmake -S "$folder" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 \
+  -DCMAKE_C_COMPILER="$CC" -DMLXN_WERROR=ON -DMLXN_BUILD_TESTS=OFF -DMLXN_BUILD_EXAMPLES=OFF
+quietly cmake --build "$folder/build" --target generate
+quietly cmake --build "$folder/build" --target mlxn_program mlxn
 
 "$folder/build/mlxn" ops | grep square || complain "mlxn ops does not list it"
 "$folder/build/mlxn" check square || complain "mlxn check square fails"
@@ -35,7 +32,7 @@ case $answer in *": 0 1 4") ;; *) complain "from C it gives: $answer" ;; esac
 
 # A gradient that is wrong is found: the check is no formality.
 sed -i 's/mul(dy, add(x, x))/mul(dy, x)/' "$folder/src/ops/ops.def"
-cmake --build "$folder/build" --target mlxn_program >/dev/null
+quietly cmake --build "$folder/build" --target mlxn_program
 if "$folder/build/mlxn" check square_backward >/dev/null 2>&1; then
   complain "a wrong gradient passes the check"
 fi

@@ -13,10 +13,10 @@ expect() { # WHAT PROGRAM
   count=$((count + 1))
 }
 
-DESTDIR=$folder/stage cmake --install "$MLXN_BUILD" >/dev/null
+quietly env DESTDIR="$folder/stage" cmake --install "$MLXN_BUILD"
 package=$(find "$folder/stage" -name mlxn.pc)
 lib=$(dirname "$(dirname "$package")")
-prefix=$(dirname "$lib")
+prefix=$(dirname "$(dirname "$(find "$folder/stage" -path "*/bin/mlxn")")")
 for file in bin/mlxn include/mlxn/mlxn.h include/mlxn/io.h share/man/man1/mlxn.1; do
   [ -e "$prefix/$file" ] || complain "$file is not installed"
 done
@@ -26,8 +26,7 @@ grep -rqF "$folder" "$lib/pkgconfig" "$lib/cmake" && complain "an installed file
 # A tree that moved is found all the same.
 mv "$folder/stage" "$folder/moved"
 prefix=$folder/moved${prefix#"$folder/stage"}
-lib=$prefix/lib${lib##*/lib}
-[ -d "$lib/pkgconfig" ] || lib=$(dirname "$(dirname "$(find "$folder/moved" -name mlxn.pc)")")
+lib=$folder/moved${lib#"$folder/stage"}
 export PKG_CONFIG_PATH="$lib/pkgconfig"
 
 # shellcheck disable=SC2046 # flags are words
@@ -39,17 +38,18 @@ mkdir "$folder/archives"
 cp "$lib"/*.a "$folder/archives"
 # shellcheck disable=SC2046
 "$CC" tests/meta/outside/main.c $(pkg-config --cflags mlxn-io) -L"$folder/archives" \
-  $(pkg-config --static --libs mlxn-io mlxn | sed "s|-L$lib||g") -o "$folder/static"
+  $(pkg-config --static --libs mlxn-io mlxn | sed 's/-L[^ ]*//g') -o "$folder/static"
+readelf -d "$folder/static" | grep -q libmlxn && complain "pkg-config --static: the program needs libmlxn.so"
 expect "pkg-config --static" "$folder/static"
 
-cmake -S tests/meta/outside -B "$folder/package" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$CC" >/dev/null
-cmake --build "$folder/package" >/dev/null
+quietly cmake -S tests/meta/outside -B "$folder/package" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$CC"
+quietly cmake --build "$folder/package"
 expect "find_package, shared" "$folder/package/outside"
 expect "find_package, static" "$folder/package/outside_static"
 
-cmake -S tests/meta/outside -B "$folder/subproject" -G Ninja -DMLXN_TREE="$MLXN_SOURCE" -DCMAKE_C_COMPILER="$CC" \
-  -DCMAKE_C_FLAGS=-O1 >/dev/null
-cmake --build "$folder/subproject" >/dev/null
+quietly cmake -S tests/meta/outside -B "$folder/subproject" -G Ninja -DMLXN_TREE="$MLXN_SOURCE" \
+  -DCMAKE_C_COMPILER="$CC" -DCMAKE_BUILD_TYPE=Debug
+quietly cmake --build "$folder/subproject"
 expect "add_subdirectory, shared" "$folder/subproject/outside"
 expect "add_subdirectory, static" "$folder/subproject/outside_static"
 [ ! -e "$folder/subproject/mlxn/mlxn" ] || complain "a subproject builds the program unasked"
