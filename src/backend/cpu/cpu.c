@@ -1,6 +1,7 @@
 /* The CPU device: host memory, and lists executed by the committing thread with the help of a pool. */
 #include <pthreadpool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,6 +18,8 @@ typedef struct cpu_state {
     bool pool_tried;
 } cpu_state;
 
+enum { MAX_THREADS = 4096 };
+
 /* Less work than this is done sooner by one thread than by waking others (bytes moved). */
 static const uint64_t alone_below = 256 << 10;
 
@@ -29,6 +32,11 @@ static size_t cpu_count(void) {
     return 1;
 }
 
+static void write_detail(mlxn_device_info *info, mlxn_isa isa) {
+    snprintf(info->detail, sizeof info->detail, "%s, %zu thread%s", mlxn_cpu_isa_name(isa), info->threads,
+             info->threads == 1 ? "" : "s");
+}
+
 static void cpu_describe(size_t index, mlxn_device_info *info) {
     (void)index;
     snprintf(info->name, sizeof info->name, "cpu");
@@ -37,22 +45,31 @@ static void cpu_describe(size_t index, mlxn_device_info *info) {
     info->threads = mlxn_cpu_default_threads();
     info->cache_bytes = mlxn_cpu_cache_bytes();
     mlxn_isa isa;
-    const bool known = mlxn_cpu_isa(&isa) == MLXN_OK;
-    snprintf(info->detail, sizeof info->detail, "%s, %zu thread%s", known ? mlxn_cpu_isa_name(isa) : "?",
-             info->threads, info->threads == 1 ? "" : "s");
+    const char *names;
+    if (mlxn_cpu_isa(&isa, &names)) {
+        write_detail(info, isa);
+    } else {
+        snprintf(info->detail, sizeof info->detail, "MLXN_MAX_ISA is none of %s", names);
+    }
 }
 
 static mlxn_status cpu_open(mlxn_device *device, size_t index, const mlxn_device_options *options) {
     (void)index;
     mlxn_isa isa;
-    mlxn_status status = mlxn_cpu_isa(&isa);
-    if (status != MLXN_OK) {
-        return status;
+    const char *names;
+    if (!mlxn_cpu_isa(&isa, &names)) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_open: MLXN_MAX_ISA is \"%.40s\", expected %s",
+                         getenv("MLXN_MAX_ISA"), names);
+    }
+    if (options != NULL && options->threads > MAX_THREADS) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_open: options->threads is %zu, expected at most %d",
+                         options->threads, MAX_THREADS);
     }
     for (size_t i = 0; i < mlxn_family_count; i++) {
         const mlxn_cpu_kernels *kernels = mlxn_families[i]->cpu[isa];
         for (size_t k = 0; k < kernels->count; k++) {
-            status = mlxn_registry_add_built_in(device, kernels->list[k].name, kernels->list[k].function);
+            const mlxn_status status =
+                mlxn_registry_add_built_in(device, kernels->list[k].name, kernels->list[k].function);
             if (status != MLXN_OK) {
                 return status;
             }
@@ -68,8 +85,7 @@ static mlxn_status cpu_open(mlxn_device *device, size_t index, const mlxn_device
     *state = (cpu_state){.threads = threads, .pool_flags = spin ? 0 : PTHREADPOOL_FLAG_YIELD_WORKERS};
     device->state = state;
     device->info.threads = threads;
-    snprintf(device->info.detail, sizeof device->info.detail, "%s, %zu thread%s", mlxn_cpu_isa_name(isa), threads,
-             threads == 1 ? "" : "s");
+    write_detail(&device->info, isa);
     return MLXN_OK;
 }
 
@@ -133,13 +149,11 @@ typedef struct wave {
 #ifdef MLXN_TSAN
 void __tsan_acquire(void *address);
 void __tsan_release(void *address);
+#define HAPPENS_AFTER(address) __tsan_acquire(address)
+#define HAPPENS_BEFORE(address) __tsan_release(address)
 #else
-static inline void __tsan_acquire(void *address) {
-    (void)address;
-}
-static inline void __tsan_release(void *address) {
-    (void)address;
-}
+#define HAPPENS_AFTER(address) ((void)(address))
+#define HAPPENS_BEFORE(address) ((void)(address))
 #endif
 
 static void run_groups(const mlxn_record *record, uint64_t begin, uint64_t end) {
@@ -157,7 +171,7 @@ static uint64_t piece_begin(uint64_t groups, uint64_t pieces, uint64_t piece) {
 
 static void run_piece(void *context, size_t piece) {
     wave *of = context;
-    __tsan_acquire(of);
+    HAPPENS_AFTER(of);
     size_t i = 0;
     while (piece >= of->first[i + 1]) {
         i++;
@@ -168,23 +182,55 @@ static void run_piece(void *context, size_t piece) {
     const mlxn_environment callers = mlxn_environment_enter();
     run_groups(record, piece_begin(record->groups, pieces, index), piece_begin(record->groups, pieces, index + 1));
     mlxn_environment_leave(callers);
-    __tsan_release(of);
+    HAPPENS_BEFORE(of);
 }
 
-static pthreadpool_t pool_of(cpu_state *state) {
+static void *wait_at_gate(void *gate) {
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+/* Whether the system lets us have `count` threads at a time. The pool does not look: where one cannot be made, it
+ * would wait for it for ever. */
+static bool threads_can_be_had(const mlxn_allocator *allocator, size_t count) {
+    pthread_t *threads = mlxn_allocate(allocator, count * sizeof *threads, _Alignof(pthread_t));
+    if (threads == NULL) {
+        return false;
+    }
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&gate);
+    size_t made = 0;
+    while (made < count && pthread_create(&threads[made], NULL, wait_at_gate, &gate) == 0) {
+        made++;
+    }
+    pthread_mutex_unlock(&gate);
+    for (size_t i = 0; i < made; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    pthread_mutex_destroy(&gate);
+    mlxn_free(allocator, threads, count * sizeof *threads);
+    return made == count;
+}
+
+static pthreadpool_t pool_of(mlxn_device *device) {
+    cpu_state *state = device->state;
     if (!state->pool_tried) {
-        state->pool = pthreadpool_create(state->threads);
         state->pool_tried = true;
+        if (threads_can_be_had(&device->allocator, state->threads - 1)) {
+            state->pool = pthreadpool_create(state->threads);
+        }
     }
     return state->pool;
 }
 
-static void run_wave(cpu_state *state, mlxn_record *const *records, size_t count) {
+static void run_wave(mlxn_device *device, mlxn_record *const *records, size_t count) {
+    cpu_state *state = device->state;
     uint64_t cost = 0;
     for (size_t i = 0; i < count; i++) {
         cost += records[i]->cost;
     }
-    if (cost < alone_below || state->threads == 1 || pool_of(state) == NULL) {
+    if (cost < alone_below || state->threads == 1 || pool_of(device) == NULL) {
         for (size_t i = 0; i < count; i++) {
             run_groups(records[i], 0, records[i]->groups);
         }
@@ -198,9 +244,9 @@ static void run_wave(cpu_state *state, mlxn_record *const *records, size_t count
         pieces = pieces < records[i]->groups ? pieces : records[i]->groups;
         side_by_side.first[i + 1] = side_by_side.first[i] + pieces;
     }
-    __tsan_release(&side_by_side);
+    HAPPENS_BEFORE(&side_by_side);
     pthreadpool_parallelize_1d(state->pool, run_piece, &side_by_side, side_by_side.first[count], state->pool_flags);
-    __tsan_acquire(&side_by_side);
+    HAPPENS_AFTER(&side_by_side);
 }
 
 static uint64_t now(void) {
@@ -210,20 +256,19 @@ static uint64_t now(void) {
 }
 
 static mlxn_status cpu_commit(mlxn_device *device, mlxn_list *list, bool timing) {
-    cpu_state *state = device->state;
     const mlxn_environment callers = mlxn_environment_enter();
     for (size_t begin = 0, end; begin < list->count; begin = end) {
         end = begin + 1;
         if (timing) {
             const uint64_t start = now();
-            run_wave(state, &list->records[begin], 1);
+            run_wave(device, &list->records[begin], 1);
             list->records[begin]->nanoseconds = now() - start;
             continue;
         }
         while (end < list->count && end - begin < MAX_SIDE_BY_SIDE && !list->records[end]->barrier) {
             end++;
         }
-        run_wave(state, &list->records[begin], end - begin);
+        run_wave(device, &list->records[begin], end - begin);
     }
     mlxn_environment_leave(callers);
     return MLXN_OK;

@@ -59,8 +59,9 @@ void mlxn_cpu_name(char *text, size_t size) {
 #error "mlxn has CPU kernels for x86-64 and AArch64"
 #endif
 
-mlxn_status mlxn_cpu_isa(mlxn_isa *isa) {
+bool mlxn_cpu_isa(mlxn_isa *isa, const char **names) {
     mlxn_isa best = MLXN_ISA_COUNT - 1;
+    *names = machine_has(MLXN_ISA_NEON) ? "neon" : "baseline, avx2 or avx512";
     const char *cap = getenv("MLXN_MAX_ISA");
     if (cap != NULL && cap[0] != '\0') {
         while (best > 0 && strcmp(isa_names[best], cap) != 0) {
@@ -68,15 +69,14 @@ mlxn_status mlxn_cpu_isa(mlxn_isa *isa) {
         }
         const bool foreign = (best == MLXN_ISA_NEON) != machine_has(MLXN_ISA_NEON);
         if (strcmp(isa_names[best], cap) != 0 || foreign) {
-            return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_open: MLXN_MAX_ISA is \"%.40s\", expected %s", cap,
-                             machine_has(MLXN_ISA_NEON) ? "neon" : "baseline, avx2 or avx512");
+            return false;
         }
     }
     while (!machine_has(best)) {
         best--;
     }
     *isa = best;
-    return MLXN_OK;
+    return true;
 }
 
 size_t mlxn_cpu_processors(void) {

@@ -7,9 +7,9 @@
 /* The processor's name. */
 void mlxn_cpu_name(char *text, size_t size);
 
-/* The best instruction set of the machine that $MLXN_MAX_ISA allows. MLXN_INVALID_ARGUMENT if the variable names none
- * of this architecture's. */
-mlxn_status mlxn_cpu_isa(mlxn_isa *isa);
+/* The best instruction set of the machine that $MLXN_MAX_ISA allows; false if the variable names none of this
+ * architecture's, whose names are then in *names. */
+bool mlxn_cpu_isa(mlxn_isa *isa, const char **names);
 const char *mlxn_cpu_isa_name(mlxn_isa isa);
 
 /* The processors that this thread may run on, as affinity says. */

@@ -46,54 +46,84 @@ VEC_INLINE void T_NAME(write_rows)(const T_NAME(tile) *tile, int64_t row, v16 su
     }
 }
 
+/* `count` rows from `dy` on, all of one leaf, side by side: what they share is then loaded once for all of them, and
+ * memory delivers several streams at a time. Leaves the row sums of segment s in segments[16 * s + 0 … count - 1]. */
+VEC_INLINE void T_NAME(rows_abreast)(const T_NAME(tile) *tile, const T *dy, const float *lhs, const int count,
+                                     v16 *segments, const bool want_rows, const bool want_columns) {
+    float *leaf = tile->tree->leaf;
+    for (int64_t s = 0; s * OUTER_SEGMENT < tile->columns; s++) {
+        const int64_t stop = minimum((s + 1) * OUTER_SEGMENT, tile->columns);
+        v16 low[4], high[4]; /* canonical lanes 0 to 15 and 16 to 31 */
+        for (int r = 0; r < count; r++) {
+            low[r] = high[r] = v16_zero();
+        }
+        int64_t j = s * OUTER_SEGMENT;
+        for (; j + 32 <= stop; j += 32) {
+            const v16 rhs_low = want_rows ? v16_load_f32(tile->row + j) : v16_zero();
+            const v16 rhs_high = want_rows ? v16_load_f32(tile->row + j + 16) : v16_zero();
+            v16 leaf_low = want_columns ? v16_load_f32(leaf + j) : v16_zero();
+            v16 leaf_high = want_columns ? v16_load_f32(leaf + j + 16) : v16_zero();
+            for (int r = 0; r < count; r++) {
+                const v16 a = T_LOAD(dy + r * tile->m + j), b = T_LOAD(dy + r * tile->m + j + 16);
+                if (want_rows) {
+                    low[r] = v16_fma(a, rhs_low, low[r]);
+                    high[r] = v16_fma(b, rhs_high, high[r]);
+                }
+                if (want_columns) {
+                    leaf_low = v16_fma(a, v16_splat(lhs[r]), leaf_low);
+                    leaf_high = v16_fma(b, v16_splat(lhs[r]), leaf_high);
+                }
+            }
+            if (want_columns) {
+                v16_store_f32(leaf + j, leaf_low);
+                v16_store_f32(leaf + j + 16, leaf_high);
+            }
+        }
+        for (; j < stop; j += 16) {
+            for (int r = 0; r < count; r++) {
+                const v16 a = T_NAME(load_tail)(dy + r * tile->m + j, stop - j, tile->end);
+                const v16 rhs = v16_load_f32(tile->row + j);
+                if (want_rows && j % 32 == 0) {
+                    low[r] = v16_fma(a, rhs, low[r]);
+                } else if (want_rows) {
+                    high[r] = v16_fma(a, rhs, high[r]);
+                }
+                if (want_columns) {
+                    v16_store_f32(leaf + j, v16_fma(a, v16_splat(lhs[r]), v16_load_f32(leaf + j)));
+                }
+            }
+        }
+        for (int r = 0; want_rows && r < count; r++) {
+            segments[16 * s + r] = v16_add(low[r], high[r]);
+        }
+    }
+}
+
 /* `count` rows (at most 16) from `row` on, all of one leaf, of at least 16 columns. */
 VEC_INLINE void T_NAME(rows_wide)(const T_NAME(tile) *tile, int64_t row, int64_t count, const bool want_rows,
                                   const bool want_columns) {
     v16 segments[OUTER_TILE / OUTER_SEGMENT][16];
-    const int64_t segment_count = (tile->columns + OUTER_SEGMENT - 1) / OUTER_SEGMENT;
-    float *leaf = tile->tree->leaf;
     float lhs[16];
     if (want_columns) {
         T_NAME(widen)(lhs, tile->lhs + row, count);
     }
-    for (int64_t r = 0; r < count; r++) {
-        const T *dy = tile->dy + (row + r) * tile->m;
-        const v16 value = want_columns ? v16_splat(lhs[r]) : v16_zero();
-        for (int64_t s = 0; s < segment_count; s++) {
-            const int64_t stop = minimum((s + 1) * OUTER_SEGMENT, tile->columns);
-            v16 low = v16_zero(), high = v16_zero(); /* canonical lanes 0 to 15 and 16 to 31 */
-            int64_t j = s * OUTER_SEGMENT;
-            for (; j + 32 <= stop; j += 32) {
-                const v16 a = T_LOAD(dy + j), b = T_LOAD(dy + j + 16);
-                if (want_rows) {
-                    low = v16_fma(a, v16_load_f32(tile->row + j), low);
-                    high = v16_fma(b, v16_load_f32(tile->row + j + 16), high);
-                }
-                if (want_columns) {
-                    v16_store_f32(leaf + j, v16_fma(a, value, v16_load_f32(leaf + j)));
-                    v16_store_f32(leaf + j + 16, v16_fma(b, value, v16_load_f32(leaf + j + 16)));
-                }
-            }
-            for (; j < stop; j += 16) {
-                const v16 a = T_NAME(load_tail)(dy + j, stop - j, tile->end);
-                v16 *lanes = j % 32 == 0 ? &low : &high;
-                if (want_rows) {
-                    *lanes = v16_fma(a, v16_load_f32(tile->row + j), *lanes);
-                }
-                if (want_columns) {
-                    v16_store_f32(leaf + j, v16_fma(a, value, v16_load_f32(leaf + j)));
-                }
-            }
-            segments[s][r] = v16_add(low, high);
-        }
+    const T *dy = tile->dy + row * tile->m;
+    const bool abreast = tile->m * (int64_t)sizeof *dy > OUTER_ABREAST;
+    int64_t r = 0;
+    for (; abreast && r + 4 <= count; r += 4) {
+        T_NAME(rows_abreast)(tile, dy + r * tile->m, lhs + r, 4, &segments[0][r], want_rows, want_columns);
+    }
+    for (; r < count; r++) {
+        T_NAME(rows_abreast)(tile, dy + r * tile->m, lhs + r, 1, &segments[0][r], want_rows, want_columns);
     }
     if (want_rows) {
         v16 sums[OUTER_TILE / OUTER_SEGMENT];
-        for (int64_t s = 0; s < segment_count; s++) {
-            for (int64_t r = count; r < 16; r++) {
-                segments[s][r] = v16_zero();
+        int64_t segment_count = 0;
+        for (; segment_count * OUTER_SEGMENT < tile->columns; segment_count++) {
+            for (r = count; r < 16; r++) {
+                segments[segment_count][r] = v16_zero();
             }
-            sums[s] = v16_rowsum(segments[s]);
+            sums[segment_count] = v16_rowsum(segments[segment_count]);
         }
         T_NAME(write_rows)(tile, row, pairwise(sums, segment_count), count);
     }
