@@ -130,12 +130,13 @@ static float run(const program *p, const float *inputs) {
         }
         top -= step == SQRT ? 1 : step == FMA ? 3 : 2;
         const float a = stack[top], b = stack[top + 1];
-        stack[top++] = step == ADD        ? a + b
-                       : step == SUBTRACT ? a - b
-                       : step == MULTIPLY ? a * b
-                       : step == DIVIDE   ? a / b
-                       : step == SQRT     ? sqrtf(a)
-                                          : fmaf(a, b, stack[top + 2]);
+        stack[top] = step == ADD        ? a + b
+                     : step == SUBTRACT ? a - b
+                     : step == MULTIPLY ? a * b
+                     : step == DIVIDE   ? a / b
+                     : step == SQRT     ? sqrtf(a)
+                                        : fmaf(a, b, stack[top + 2]);
+        top++;
     }
     return stack[0];
 }
