@@ -14,9 +14,10 @@ conclude() { # COUNT WHAT
   [ "$1" -gt 0 ] && [ "$failures" -eq 0 ]
 }
 
-# The text of C files without comments, lines kept in place.
-without_comments() {
-  awk '{
+# The text of C files without comments and blank lines, each line as FILE:NUMBER:TEXT.
+without_comments() { # FILE...
+  awk 'FNR == 1 { inside = 0 }
+  {
     line = $0; out = ""
     while (line != "") {
       if (inside) {
@@ -31,7 +32,7 @@ without_comments() {
       }
     }
     sub(/\/\/.*/, "", out)
-    print out
+    if (out ~ /[^ \t]/) { print FILENAME ":" FNR ":" out }
   }' "$@"
 }
 

@@ -82,9 +82,8 @@ done
 
 # A backend never names an op, nor does the core.
 ops=$({ elementwise_ops; ls src/ops; } | grep -v -e '^elementwise$' -e '\.' | sort -u | tr '\n' '|')
-for file in src/core/* src/backend/*/*; do
-  without_comments "$file" | grep -nE "(\\b|mlxn_)(${ops%|})(_backward)?(_f32|_f16|_bf16)?\\b" >&2 &&
-    complain "$file names an op"
-done
+names="(\\b|mlxn_)(${ops%|})(_backward)?(_f32|_f16|_bf16)?\\b"
+without_comments src/core/* src/backend/*/* | grep -E "^[^:]*:[0-9]*:.*$names" >&2 &&
+  complain "the core or a backend names an op"
 
 conclude "$count" includes
