@@ -13,10 +13,11 @@
 #define SANITIZED 1
 #endif
 
-/* The allocation that is to fail, counted from 1; 0 for none. */
-static size_t failing_allocation;
-static size_t allocations;
-static long live;
+/* The allocation that is to fail, counted from 1; 0 for none. All volatile, because compilers believe that malloc and
+ * free change no variable of ours. */
+static volatile size_t failing_allocation;
+static volatile size_t allocations;
+static volatile long live;
 
 #if defined(__GLIBC__) && !defined(SANITIZED)
 
