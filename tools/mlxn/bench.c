@@ -282,15 +282,18 @@ static bool run_plan(bench_plan *plan, tool_session *session) {
 }
 
 static tool_exit bench_ops(bench_plan *plan) {
-    if ((plan->arguments->plot && !bench_can_plot()) || !choose_sizes(plan)) {
+    /* Nobody wants to learn of these after minutes of measuring. */
+    const tool_arguments *arguments = plan->arguments;
+    if ((arguments->plot && !bench_can_plot()) || !bench_can_write(arguments->json) ||
+        !bench_can_write(arguments->plot) || !choose_sizes(plan)) {
         return TOOL_FAILURE;
     }
     tool_session session;
-    if (!tool_open(plan->arguments, &session)) {
+    if (!tool_open(arguments, &session)) {
         return TOOL_FAILURE;
     }
     plan->report.device = session.info;
-    plan->report.reps = plan->arguments->reps ? plan->arguments->reps : DEFAULT_REPS;
+    plan->report.reps = arguments->reps ? arguments->reps : DEFAULT_REPS;
     bool good = run_plan(plan, &session);
     tool_close(&session);
     return good ? TOOL_SUCCESS : TOOL_FAILURE;

@@ -119,4 +119,7 @@ typedef struct bench_file {
 bool bench_file_open(const char *path, bench_file *file);
 bool bench_file_close(bench_file *file, bool keep);
 
+/* Says so and returns false if a file cannot be written at `path`, which may be NULL for none. */
+bool bench_can_write(const char *path);
+
 #endif

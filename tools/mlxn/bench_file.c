@@ -20,15 +20,30 @@ static bool fail(bench_file *file) {
     return false;
 }
 
+/* Whether a pipe, a terminal or the like is there, which cannot be replaced. */
+static bool is_special(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+static bool is_folder(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 bool bench_file_open(const char *path, bench_file *file) {
     const size_t size = strlen(path) + 12;
-    struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-        /* A pipe or a device cannot be replaced and gets the bytes directly. */
-        *file = (bench_file){path, NULL, fopen(path, "w")};
+    *file = (bench_file){.path = path};
+    if (is_folder(path)) {
+        errno = EISDIR;
+        return fail(file);
+    }
+    if (is_special(path)) {
+        /* It gets the bytes directly. */
+        file->stream = fopen(path, "w");
         return file->stream ? true : fail(file);
     }
-    *file = (bench_file){path, tool_allocate(size, 1), NULL};
+    file->temporary = tool_allocate(size, 1);
     snprintf(file->temporary, size, "%s.tmp-XXXXXX", path);
     int descriptor = mkstemp(file->temporary);
     file->stream = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
@@ -53,4 +68,9 @@ bool bench_file_close(bench_file *file, bool keep) {
     fclose(file->stream);
     free(file->temporary);
     return true;
+}
+
+bool bench_can_write(const char *path) {
+    bench_file file;
+    return !path || is_special(path) || (bench_file_open(path, &file) && bench_file_close(&file, false));
 }
