@@ -52,16 +52,16 @@ fails 1 'exp: x: .*m.safetensors.*none' run exp m.safetensors:none -o y.npy
 fails 1 'exp: x: .*none.safetensors' run exp none.safetensors:a -o y.npy
 printf '\377\377\377\377\377\377\377\177{}' >bad.safetensors
 fails 1 'exp: x: .*bad.safetensors' run exp bad.safetensors:a -o y.npy
-fails 1 'bad.safetensors' run exp x.npy -o bad.safetensors:y
+fails 1 'exp: .*bad.safetensors' run exp x.npy -o bad.safetensors:y
 
 # Outputs.
-fails 1 'none/y.npy' run exp x.npy -o none/y.npy
-fails 1 'folder.npy' run exp x.npy -o folder.npy
+fails 1 'exp: .*none/y.npy' run exp x.npy -o none/y.npy
+fails 1 'exp: .*folder.npy' run exp x.npy -o folder.npy
 fails 1 "'d.npy' is named twice" run outer_product_backward dy.npy lhs.npy rhs.npy -o d.npy d.npy
 fails 1 "'d.safetensors:d' is named twice" \
   run outer_product_backward dy.npy lhs.npy rhs.npy -o d.safetensors:d d.safetensors:d
 fails 1 'd.npy' run outer_product_backward dy.npy lhs.npy rhs.npy -o d.npy ./d.npy
-fails 1 'none/d.npy' run outer_product_backward dy.npy lhs.npy rhs.npy -o d.npy none/d.npy
+fails 1 'outer_product_backward: .*none/d.npy' run outer_product_backward dy.npy lhs.npy rhs.npy -o d.npy none/d.npy
 chmod a-w folder
 if ! (: >folder/probe) 2>/dev/null; then # root writes everywhere
   fails 1 'folder/y.npy' run exp x.npy -o folder/y.npy

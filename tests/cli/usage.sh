@@ -50,7 +50,7 @@ fails 2 'exp gives 1 output \(y\), got 0' run exp x.npy
 fails 2 'exp gives 1 output \(y\), got 2' run exp x.npy -o y.npy z.npy
 fails 2 'got 1 after -o' run outer_product_backward dy.npy lhs.npy rhs.npy -o dlhs.npy
 fails 2 '--output needs a value' run exp x.npy -o
-fails 2 "'y.txt' must end in .npy or .safetensors" run exp x.npy -o y.txt
+fails 2 "exp: output 'y.txt' must end in .npy or .safetensors" run exp x.npy -o y.txt
 fails 2 'names no tensor' run exp x.npy -o y.safetensors:
 fails 2 'exp does not accumulate' run exp x.npy -o y.npy --accumulate
 

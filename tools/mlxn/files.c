@@ -56,16 +56,16 @@ mlxn_buffer *tool_convert(mlxn_device *device, const mlxn_buffer *source, mlxn_d
 
 /* ---- writing ---- */
 
-bool tool_parse_output(const char *reference, const char *name, tool_output *output) {
+bool tool_parse_output(const char *op, const char *reference, const char *name, tool_output *output) {
     static const char ending[] = ".safetensors:";
     const char *found = strstr(reference, ending);
     size_t length = found ? (size_t)(found - reference) + sizeof ending - 2 : strlen(reference);
     *output = (tool_output){.path = tool_allocate(length + 1, 1), .tensor = found ? reference + length + 1 : name};
     memcpy(output->path, reference, length);
     if (mlxn_format_from_path(output->path, &output->format) != MLXN_OK) {
-        tool_error("output '%s' must end in .npy or .safetensors, or be FILE.safetensors:TENSOR", reference);
+        tool_error("%s: output '%s' must end in .npy or .safetensors, or be FILE.safetensors:TENSOR", op, reference);
     } else if (found && !*output->tensor) {
-        tool_error("output '%s' names no tensor", reference);
+        tool_error("%s: output '%s' names no tensor", op, reference);
     } else {
         return true;
     }
@@ -76,6 +76,7 @@ bool tool_parse_output(const char *reference, const char *name, tool_output *out
 
 /* A file to be written: the outputs that go there, and what it holds already. */
 typedef struct file_target {
+    const char *op;
     mlxn_file *existing;
     mlxn_named_buffer *tensors;
     size_t tensor_count, output_count;
@@ -105,18 +106,19 @@ static bool keep_tensor(mlxn_device *device, const char *path, size_t index, fil
     mlxn_tensor_info info = {.size = sizeof info};
     mlxn_buffer *buffer;
     if (mlxn_file_at(target->existing, index, &info) != MLXN_OK) {
-        tool_error("%s", mlxn_io_last_error());
+        tool_error("%s: %s", target->op, mlxn_io_last_error());
         return false;
     }
     if (is_replaced(target, info.name)) {
         return true;
     }
     if (!info.supported) {
-        tool_error("%s: tensor %s of dtype %s cannot be kept; write to another file", path, info.name, info.file_dtype);
+        tool_error("%s: %s: tensor %s of dtype %s cannot be kept; write to another file", target->op, path, info.name,
+                   info.file_dtype);
         return false;
     }
     if (mlxn_file_load(target->existing, index, device, &buffer) != MLXN_OK) {
-        tool_error("%s", mlxn_io_last_error());
+        tool_error("%s: %s", target->op, mlxn_io_last_error());
         return false;
     }
     target->tensors[target->tensor_count++] = (mlxn_named_buffer){info.name, buffer};
@@ -126,7 +128,7 @@ static bool keep_tensor(mlxn_device *device, const char *path, size_t index, fil
 /* Adds what the file at `path` holds to the target. */
 static bool keep_existing(mlxn_device *device, const char *path, file_target *target) {
     if (mlxn_file_open(path, NULL, &target->existing) != MLXN_OK) {
-        tool_error("%s: cannot add a tensor to it", mlxn_io_last_error());
+        tool_error("%s: %s: cannot add a tensor to it", target->op, mlxn_io_last_error());
         return false;
     }
     size_t count = mlxn_file_count(target->existing);
@@ -144,7 +146,7 @@ static bool keep_existing(mlxn_device *device, const char *path, file_target *ta
     for (size_t i = 0; i < target->metadata_count; i++) {
         if (mlxn_file_metadata_at(target->existing, i, &target->metadata[i].key, &target->metadata[i].value) !=
             MLXN_OK) {
-            tool_error("%s", mlxn_io_last_error());
+            tool_error("%s: %s", target->op, mlxn_io_last_error());
             return false;
         }
     }
@@ -160,8 +162,8 @@ static bool fill_target(mlxn_device *device, const tool_output *outputs, size_t 
             continue;
         }
         if (i > first && (lead->format == MLXN_NPY || is_replaced(target, outputs[i].tensor))) {
-            tool_error("output '%s%s%s' is named twice", lead->path, lead->format == MLXN_NPY ? "" : ":",
-                       lead->format == MLXN_NPY ? "" : outputs[i].tensor);
+            tool_error("%s: output '%s%s%s' is named twice", target->op, lead->path,
+                       lead->format == MLXN_NPY ? "" : ":", lead->format == MLXN_NPY ? "" : outputs[i].tensor);
             return false;
         }
         target->tensors[target->output_count++] = (mlxn_named_buffer){outputs[i].tensor, outputs[i].buffer};
@@ -181,7 +183,7 @@ static bool is_first_of_its_path(const tool_output *outputs, size_t index) {
     return true;
 }
 
-bool tool_save(mlxn_device *device, const tool_output *outputs, size_t count) {
+bool tool_save(mlxn_device *device, const char *op, const tool_output *outputs, size_t count) {
     file_target *targets = tool_allocate(count, sizeof *targets);
     mlxn_save_file *files = tool_allocate(count, sizeof *files);
     size_t file_count = 0;
@@ -189,6 +191,7 @@ bool tool_save(mlxn_device *device, const tool_output *outputs, size_t count) {
     for (size_t i = 0; i < count && good; i++) {
         if (is_first_of_its_path(outputs, i)) {
             file_target *target = &targets[file_count];
+            target->op = op;
             good = fill_target(device, outputs, count, i, target);
             files[file_count++] = (mlxn_save_file){.size = sizeof *files,
                                                    .path = outputs[i].path,
@@ -200,7 +203,7 @@ bool tool_save(mlxn_device *device, const tool_output *outputs, size_t count) {
         }
     }
     if (good && mlxn_save_all(files, file_count) != MLXN_OK) {
-        tool_error("%s", mlxn_io_last_error());
+        tool_error("%s: %s", op, mlxn_io_last_error());
         good = false;
     }
     for (size_t i = 0; i < file_count; i++) {

@@ -23,11 +23,11 @@ typedef struct tool_output {
 } tool_output;
 
 /* Takes an output reference apart; `name` is the tensor's name where the reference gives none. The caller frees
- * output->path. On failure says so and returns false. */
-bool tool_parse_output(const char *reference, const char *name, tool_output *output);
+ * output->path. On failure says so, with `op` in front, and returns false. */
+bool tool_parse_output(const char *op, const char *reference, const char *name, tool_output *output);
 
-/* Writes all outputs or none. Tensors that an existing .safetensors file holds besides are kept. On failure says so
- * and returns false. */
-bool tool_save(mlxn_device *device, const tool_output *outputs, size_t count);
+/* Writes all outputs or none. Tensors that an existing .safetensors file holds besides are kept. On failure says so,
+ * with `op` in front, and returns false. */
+bool tool_save(mlxn_device *device, const char *op, const tool_output *outputs, size_t count);
 
 #endif

@@ -23,7 +23,7 @@ bool tool_open_named(const char *name, size_t threads, tool_session *session) {
     *session = (tool_session){.info.size = sizeof session->info};
     mlxn_device_options options = {.size = sizeof options, .threads = threads};
     if (mlxn_device_open(name, &options, &session->device) != MLXN_OK) {
-        tool_error("%s", mlxn_last_error());
+        tool_error("%s (see mlxn devices)", mlxn_last_error());
         return false;
     }
     if (mlxn_encoder_create(session->device, NULL, &session->encoder) != MLXN_OK ||

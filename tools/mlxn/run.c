@@ -57,7 +57,7 @@ static bool check_usage(const file_run *run) {
 static bool parse_outputs(file_run *run) {
     for (size_t k = 0; k < run->op->output_count; k++) {
         const char *name = run->op->arguments[run->op->input_count + k].name;
-        if (!tool_parse_output(run->arguments->outputs[k], name, &run->outputs[k])) {
+        if (!tool_parse_output(run->op->name, run->arguments->outputs[k], name, &run->outputs[k])) {
             return false;
         }
     }
@@ -144,7 +144,8 @@ static tool_exit run_on_device(file_run *run) {
     if (!tool_open(run->arguments, &run->session)) {
         return TOOL_FAILURE;
     }
-    bool good = prepare(run) && execute(run) && tool_save(run->session.device, run->outputs, run->op->output_count);
+    bool good = prepare(run) && execute(run) &&
+                tool_save(run->session.device, run->op->name, run->outputs, run->op->output_count);
     for (size_t k = 0; k < MLXN_MAX_ARGUMENTS; k++) {
         mlxn_buffer_destroy(run->buffers[k]);
     }
