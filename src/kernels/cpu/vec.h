@@ -20,6 +20,9 @@
  *   void v16_store_part_T(p, v, n) the first n < 16 elements; writes nothing beyond
  *   void v16_stream_T(p, v)        past the cache; p aligned to 16 elements
  *   v16 v16_expand(p, index)       lane l = p[index[l]], index 0 to 15; p holds 16 f32
+ *   v16 v16_lookup(p, n)           lane l = p[the low 4 bits of n's lane l]; p holds 16 f32
+ *
+ *   VEC_FUSES                      true where v16_fma and v16_lookup are cheap
  *
  * Lanes of f32
  *   v16 v16_zero(), v16_splat(f)
@@ -32,6 +35,8 @@
  *   v16 v16_equal(a, b)            a mask: a == b; false for NaN
  *   v16 v16_and(a, mask), v16_blend(mask, a, b) = b where the mask is set, else a
  *   bool v16_all(mask)
+ *   bool v16_all_within(a, f)      whether |lane| < f for every lane; false for a NaN; f is positive
+ *   bool v16_all_less(a, b), v16_all_equal(a, b): v16_all of these masks
  *   v16 v16_rowsum(r[16])          lane k = the sum of r[k]'s lanes as a halving tree: lane l += lane l+8,
  *                                  then l+4, l+2, l+1
  *
@@ -41,12 +46,15 @@
  *   n16 n16_shl(a, count), n16_shr(a, count), n16_sar(a, count): count is a constant; sar copies the sign
  *   n16 n16_equal(a, b), n16_above(a, b): all ones where a == b, where a > b as signed numbers
  *
- * Lanes of f64
+ * Lanes of f64. Which lane lies where in the registers is each set's own affair.
  *   d16 d16_splat(f), d16_of_v16(v) exact, d16_of_n16(n) signed, exact
+ *   d16 d16_of_magic(v)            the integer k of v = VEC_MAGIC + k
  *   d16 d16_add, d16_sub, d16_mul, d16_div (a, b)
- *   d16 d16_mul_add(a, b, c)       a * b + c, fused or rounded twice like v16_mul_add
+ *   d16 d16_mul_add(a, b, c)       a * b + c, fused where VEC_FUSES, else rounded twice, like v16_mul_add
+ *   d16 d16_mul_sub(a, b, c)       a * b - c, likewise
  *   d16 d16_scale(a, n)            a * 2^n by adding to the exponent: a and the result must be normal
  *   v16 v16_of_d16(d)              rounded to nearest even
+ *   v16 v16_of_normal_d16(d)       the same for positive values that are normal in f32 and no midpoint
  *   v16 v16_sticky_of_d16(d)       cut to f32 with the last bit set: rounding that to f16 or bf16 is as good as
  *                                  rounding d itself, if d is no midpoint of theirs and normal in f32 */
 #ifndef MLXN_KERNELS_CPU_VEC_H
@@ -58,6 +66,10 @@
 #include <string.h>
 
 #define VEC_INLINE static inline __attribute__((always_inline))
+
+/* Adding this to |f| < 2^22 rounds f to an integer, which then stands in the low bits. */
+#define VEC_MAGIC 0x1.8p23f
+#define VEC_MAGIC_BITS 0x4b400000
 
 /* v16_mask(n) is the 16 words from table + 16 - n on. */
 static const int32_t vec_mask_table[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};

@@ -4,6 +4,10 @@
 
 #include <immintrin.h>
 
+enum { VEC_FUSES = 1 };
+
+#define VEC_FUSES true
+
 typedef struct v16 {
     __m256 a, b;
 } v16;
@@ -12,6 +16,7 @@ typedef struct n16 {
     __m256i a, b;
 } n16;
 
+/* Lanes 0 1 4 5, 2 3 6 7, 8 9 12 13, 10 11 14 15, as unpacking and shuffling two f32 registers wants them. */
 typedef struct d16 {
     __m256d a, b, c, d;
 } d16;
@@ -62,6 +67,14 @@ VEC_INLINE v16 v16_equal(v16 a, v16 b) {
 }
 
 VEC_INLINE bool v16_all(v16 mask) { return _mm256_movemask_ps(_mm256_and_ps(mask.a, mask.b)) == 0xff; }
+VEC_INLINE bool v16_all_less(v16 a, v16 b) { return v16_all(v16_less(a, b)); }
+VEC_INLINE bool v16_all_equal(v16 a, v16 b) { return v16_all(v16_equal(a, b)); }
+
+VEC_INLINE bool v16_all_within(v16 a, float f) {
+    n16 size = n16_of(v16_abs(a));
+    __m256i limit = _mm256_castps_si256(_mm256_set1_ps(f));
+    return _mm256_movemask_epi8(_mm256_cmpgt_epi32(limit, _mm256_max_epi32(size.a, size.b))) == -1;
+}
 
 VEC_INLINE v16 v16_canonical(v16 a) { return v16_blend(v16_equal(a, a), v16_of(n16_splat(0x7fc00000u)), a); }
 
@@ -111,12 +124,15 @@ VEC_INLINE void v16_store_part_f32(float *p, v16 v, size_t n) {
     _mm256_maskstore_ps(p + 8, mask.b, v.b);
 }
 
-VEC_INLINE v16 v16_expand(const float *p, const int32_t *index) {
+VEC_INLINE v16 v16_lookup(const float *p, n16 at) {
     v16 from = v16_load_f32(p);
-    n16 at = n16_of(v16_load_f32((const float *)(const void *)index));
     v16 low = {_mm256_permutevar8x32_ps(from.a, at.a), _mm256_permutevar8x32_ps(from.a, at.b)};
     v16 high = {_mm256_permutevar8x32_ps(from.b, at.a), _mm256_permutevar8x32_ps(from.b, at.b)};
     return v16_blend(v16_of(n16_shl(at, 28)), low, high); /* blends by the top bit: index bit 3 */
+}
+
+VEC_INLINE v16 v16_expand(const float *p, const int32_t *index) {
+    return v16_lookup(p, n16_of(v16_load_f32((const float *)(const void *)index)));
 }
 
 /* The row sums of r[0 … 8). Rows 0 to 3 gather in the low half of the register, 4 to 7 in the high one. */
@@ -142,14 +158,32 @@ VEC_INLINE d16 d16_splat(double f) {
     return (d16){s, s, s, s};
 }
 
+/* The lanes of a register in the order of two registers of f64. */
+VEC_INLINE __m256i vec_order(__m256i v) { return _mm256_permute4x64_epi64(v, 0xd8); }
+VEC_INLINE __m256 vec_order_f32(__m256 v) { return _mm256_castsi256_ps(vec_order(_mm256_castps_si256(v))); }
+
 VEC_INLINE d16 d16_of_v16(v16 v) {
+    v = V1(vec_order_f32, v);
     return (d16){_mm256_cvtps_pd(_mm256_castps256_ps128(v.a)), _mm256_cvtps_pd(_mm256_extractf128_ps(v.a, 1)),
                  _mm256_cvtps_pd(_mm256_castps256_ps128(v.b)), _mm256_cvtps_pd(_mm256_extractf128_ps(v.b, 1))};
 }
 
 VEC_INLINE d16 d16_of_n16(n16 n) {
-    return (d16){_mm256_cvtepi32_pd(_mm256_castsi256_si128(n.a)), _mm256_cvtepi32_pd(_mm256_extracti128_si256(n.a, 1)),
-                 _mm256_cvtepi32_pd(_mm256_castsi256_si128(n.b)), _mm256_cvtepi32_pd(_mm256_extracti128_si256(n.b, 1))};
+    __m256i a = vec_order(n.a), b = vec_order(n.b);
+    return (d16){_mm256_cvtepi32_pd(_mm256_castsi256_si128(a)), _mm256_cvtepi32_pd(_mm256_extracti128_si256(a, 1)),
+                 _mm256_cvtepi32_pd(_mm256_castsi256_si128(b)), _mm256_cvtepi32_pd(_mm256_extracti128_si256(b, 1))};
+}
+
+/* Under the upper half of 2^52 the bits are an integer of f64. */
+VEC_INLINE __m256d vec_of_magic(__m256i half) {
+    return _mm256_sub_pd(_mm256_castsi256_pd(half), _mm256_set1_pd(0x1p52 + VEC_MAGIC_BITS));
+}
+
+VEC_INLINE d16 d16_of_magic(v16 v) {
+    n16 n = n16_of(v);
+    __m256i upper = _mm256_set1_epi32(0x43300000);
+    return (d16){vec_of_magic(_mm256_unpacklo_epi32(n.a, upper)), vec_of_magic(_mm256_unpackhi_epi32(n.a, upper)),
+                 vec_of_magic(_mm256_unpacklo_epi32(n.b, upper)), vec_of_magic(_mm256_unpackhi_epi32(n.b, upper))};
 }
 
 VEC_INLINE d16 d16_add(d16 a, d16 b) { return D2(_mm256_add_pd, a, b); }
@@ -158,20 +192,31 @@ VEC_INLINE d16 d16_mul(d16 a, d16 b) { return D2(_mm256_mul_pd, a, b); }
 VEC_INLINE d16 d16_div(d16 a, d16 b) { return D2(_mm256_div_pd, a, b); }
 
 VEC_INLINE d16 d16_mul_add(d16 x, d16 y, d16 z) { return D3(_mm256_fmadd_pd, x, y, z); }
+VEC_INLINE d16 d16_mul_sub(d16 x, d16 y, d16 z) { return D3(_mm256_fmsub_pd, x, y, z); }
 
-VEC_INLINE __m256d vec_scale4(__m256d a, __m128i n) {
-    return _mm256_castsi256_pd(
-        _mm256_add_epi64(_mm256_castpd_si256(a), _mm256_slli_epi64(_mm256_cvtepi32_epi64(n), 52)));
+VEC_INLINE __m256d vec_scale4(__m256d a, __m256i n) {
+    return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a), _mm256_slli_epi64(n, 52)));
 }
 
 VEC_INLINE d16 d16_scale(d16 a, n16 n) {
-    return (d16){vec_scale4(a.a, _mm256_castsi256_si128(n.a)), vec_scale4(a.b, _mm256_extracti128_si256(n.a, 1)),
-                 vec_scale4(a.c, _mm256_castsi256_si128(n.b)), vec_scale4(a.d, _mm256_extracti128_si256(n.b, 1))};
+    return (d16){vec_scale4(a.a, _mm256_unpacklo_epi32(n.a, n.a)), vec_scale4(a.b, _mm256_unpackhi_epi32(n.a, n.a)),
+                 vec_scale4(a.c, _mm256_unpacklo_epi32(n.b, n.b)), vec_scale4(a.d, _mm256_unpackhi_epi32(n.b, n.b))};
 }
 
 VEC_INLINE v16 v16_of_d16(d16 d) {
-    return (v16){_mm256_set_m128(_mm256_cvtpd_ps(d.b), _mm256_cvtpd_ps(d.a)),
-                 _mm256_set_m128(_mm256_cvtpd_ps(d.d), _mm256_cvtpd_ps(d.c))};
+    return (v16){vec_order_f32(_mm256_set_m128(_mm256_cvtpd_ps(d.b), _mm256_cvtpd_ps(d.a))),
+                 vec_order_f32(_mm256_set_m128(_mm256_cvtpd_ps(d.d), _mm256_cvtpd_ps(d.c)))};
+}
+
+/* Half a unit of the 24th bit is added, and the exponent's bias changed; then bits 29 to 60 are those of the f32. */
+VEC_INLINE __m256 vec_narrow4(__m256d d) {
+    __m256i rounded = _mm256_add_epi64(_mm256_castpd_si256(d), _mm256_set1_epi64x((1LL << 28) - (896LL << 52)));
+    return _mm256_castsi256_ps(_mm256_srli_epi64(rounded, 29));
+}
+
+VEC_INLINE v16 v16_of_normal_d16(d16 d) {
+    return (v16){_mm256_shuffle_ps(vec_narrow4(d.a), vec_narrow4(d.b), 0x88),
+                 _mm256_shuffle_ps(vec_narrow4(d.c), vec_narrow4(d.d), 0x88)};
 }
 
 VEC_INLINE __m256d vec_sticky4(__m256d d) {

@@ -4,6 +4,10 @@
 
 #include <immintrin.h>
 
+enum { VEC_FUSES = 1 };
+
+#define VEC_FUSES true
+
 typedef struct v16 {
     __m512 v;
 } v16;
@@ -49,6 +53,10 @@ VEC_INLINE v16 v16_abs(v16 a) { return (v16){_mm512_abs_ps(a.v)}; }
 VEC_INLINE v16 v16_less(v16 a, v16 b) { return vec_mask_of(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)); }
 VEC_INLINE v16 v16_equal(v16 a, v16 b) { return vec_mask_of(_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)); }
 VEC_INLINE bool v16_all(v16 mask) { return vec_of_mask(mask) == 0xffff; }
+VEC_INLINE bool v16_all_less(v16 a, v16 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ) == 0xffff; }
+VEC_INLINE bool v16_all_equal(v16 a, v16 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ) == 0xffff; }
+
+VEC_INLINE bool v16_all_within(v16 a, float f) { return v16_all(v16_less(v16_abs(a), v16_splat(f))); }
 
 VEC_INLINE v16 v16_blend(v16 mask, v16 a, v16 b) { return (v16){_mm512_mask_blend_ps(vec_of_mask(mask), a.v, b.v)}; }
 
@@ -92,8 +100,10 @@ VEC_INLINE void v16_store_part_f32(float *p, v16 v, size_t n) {
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v.v);
 }
 
+VEC_INLINE v16 v16_lookup(const float *p, n16 at) { return (v16){_mm512_permutexvar_ps(at.v, _mm512_loadu_ps(p))}; }
+
 VEC_INLINE v16 v16_expand(const float *p, const int32_t *index) {
-    return (v16){_mm512_permutexvar_ps(_mm512_loadu_si512(index), _mm512_loadu_ps(p))};
+    return v16_lookup(p, (n16){_mm512_loadu_si512(index)});
 }
 
 /* Each round halves the lanes of a row and doubles the rows of a register; the rows are paired such that
@@ -128,6 +138,7 @@ VEC_INLINE d16 d16_of_n16(n16 n) {
                  _mm512_cvtepi32_pd(_mm512_extracti32x8_epi32(n.v, 1))};
 }
 
+VEC_INLINE d16 d16_of_magic(v16 v) { return d16_of_v16(v16_sub(v, v16_splat(VEC_MAGIC))); }
 VEC_INLINE d16 d16_add(d16 a, d16 b) { return D2(_mm512_add_pd, a, b); }
 VEC_INLINE d16 d16_sub(d16 a, d16 b) { return D2(_mm512_sub_pd, a, b); }
 VEC_INLINE d16 d16_mul(d16 a, d16 b) { return D2(_mm512_mul_pd, a, b); }
@@ -135,6 +146,10 @@ VEC_INLINE d16 d16_div(d16 a, d16 b) { return D2(_mm512_div_pd, a, b); }
 
 VEC_INLINE d16 d16_mul_add(d16 x, d16 y, d16 z) {
     return (d16){_mm512_fmadd_pd(x.a, y.a, z.a), _mm512_fmadd_pd(x.b, y.b, z.b)};
+}
+
+VEC_INLINE d16 d16_mul_sub(d16 x, d16 y, d16 z) {
+    return (d16){_mm512_fmsub_pd(x.a, y.a, z.a), _mm512_fmsub_pd(x.b, y.b, z.b)};
 }
 
 VEC_INLINE __m512d vec_scale8(__m512d a, __m256i n) {
@@ -149,6 +164,8 @@ VEC_INLINE d16 d16_scale(d16 a, n16 n) {
 VEC_INLINE v16 v16_of_d16(d16 d) {
     return (v16){_mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(d.a)), _mm512_cvtpd_ps(d.b), 1)};
 }
+
+VEC_INLINE v16 v16_of_normal_d16(d16 d) { return v16_of_d16(d); }
 
 VEC_INLINE __m512d vec_sticky8(__m512d d) {
     __m512i kept = _mm512_and_si512(_mm512_castpd_si512(d), _mm512_set1_epi64(-(1LL << 29)));

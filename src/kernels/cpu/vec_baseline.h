@@ -6,6 +6,10 @@
 
 #include "kernels/cpu/vec_baseline_parts.h"
 
+enum { VEC_FUSES = 0 };
+
+#define VEC_FUSES false
+
 typedef struct v16 {
     __m128 a, b, c, d;
 } v16;
@@ -76,6 +80,8 @@ VEC_INLINE v16 v16_blend(v16 mask, v16 x, v16 y) {
 VEC_INLINE bool v16_all(v16 mask) {
     return _mm_movemask_ps(_mm_and_ps(_mm_and_ps(mask.a, mask.b), _mm_and_ps(mask.c, mask.d))) == 0xf;
 }
+VEC_INLINE bool v16_all_less(v16 a, v16 b) { return v16_all(v16_less(a, b)); }
+VEC_INLINE bool v16_all_equal(v16 a, v16 b) { return v16_all(v16_equal(a, b)); }
 
 VEC_INLINE v16 v16_canonical(v16 a) { return v16_blend(v16_equal(a, a), v16_of(n16_splat(0x7fc00000u)), a); }
 
@@ -166,6 +172,7 @@ VEC_INLINE d16 d16_sub(d16 a, d16 b) { return D2(_mm_sub_pd, a, b); }
 VEC_INLINE d16 d16_mul(d16 a, d16 b) { return D2(_mm_mul_pd, a, b); }
 VEC_INLINE d16 d16_div(d16 a, d16 b) { return D2(_mm_div_pd, a, b); }
 VEC_INLINE d16 d16_mul_add(d16 a, d16 b, d16 c) { return d16_add(d16_mul(a, b), c); }
+VEC_INLINE d16 d16_mul_sub(d16 a, d16 b, d16 c) { return d16_sub(d16_mul(a, b), c); }
 
 /* Adds the two lower lanes of n to the exponents. */
 VEC_INLINE __m128d vec_scale2(__m128d a, __m128i n) {
@@ -183,5 +190,12 @@ VEC_INLINE __m128 vec_narrow4(__m128d low, __m128d high) {
 }
 
 #include "kernels/cpu/vec_plain.h"
+
+VEC_INLINE v16 v16_lookup(const float *p, n16 n) {
+    int32_t at[16];
+    n = n16_and(n, n16_splat(15));
+    memcpy(at, &n, sizeof at);
+    return v16_expand(p, at);
+}
 
 #endif

@@ -4,6 +4,10 @@
 
 #include <arm_neon.h>
 
+enum { VEC_FUSES = 1 };
+
+#define VEC_FUSES true
+
 typedef struct v16 {
     float32x4_t a, b, c, d;
 } v16;
@@ -95,6 +99,8 @@ VEC_INLINE bool v16_all(v16 mask) {
     n16 m = n16_of(mask);
     return vminvq_u32(vandq_u32(vandq_u32(m.a, m.b), vandq_u32(m.c, m.d))) == UINT32_MAX;
 }
+VEC_INLINE bool v16_all_less(v16 a, v16 b) { return v16_all(v16_less(a, b)); }
+VEC_INLINE bool v16_all_equal(v16 a, v16 b) { return v16_all(v16_equal(a, b)); }
 
 VEC_INLINE v16 v16_canonical(v16 a) { return v16_blend(v16_equal(a, a), v16_of(n16_splat(0x7fc00000u)), a); }
 
@@ -168,6 +174,14 @@ VEC_INLINE d16 d16_mul_add(d16 x, d16 y, d16 z) {
     return (d16){E3(d8, vfmaq_f64, z.lo, x.lo, y.lo), E3(d8, vfmaq_f64, z.hi, x.hi, y.hi)};
 }
 
+/* x * y - z: vfms would give z - x * y. */
+VEC_INLINE float64x2_t vec_mul_sub2(float64x2_t x, float64x2_t y, float64x2_t z) {
+    return vfmaq_f64(vnegq_f64(z), x, y);
+}
+VEC_INLINE d16 d16_mul_sub(d16 x, d16 y, d16 z) {
+    return (d16){E3(d8, vec_mul_sub2, x.lo, y.lo, z.lo), E3(d8, vec_mul_sub2, x.hi, y.hi, z.hi)};
+}
+
 VEC_INLINE float64x2_t vec_scale2(float64x2_t a, int64x2_t n) {
     return vreinterpretq_f64_s64(vaddq_s64(vreinterpretq_s64_f64(a), vshlq_n_s64(n, 52)));
 }
@@ -182,6 +196,19 @@ VEC_INLINE float32x4_t vec_narrow4(float64x2_t lo, float64x2_t hi) { return vcvt
 VEC_INLINE float64x2_t vec_sticky2(float64x2_t d) {
     uint64x2_t kept = vandq_u64(vreinterpretq_u64_f64(d), vdupq_n_u64(UINT64_MAX << 29));
     return vreinterpretq_f64_u64(vorrq_u64(kept, vdupq_n_u64(UINT64_C(1) << 29)));
+}
+
+/* Lanes of p by their bytes: word w is bytes 4 w to 4 w + 3. */
+VEC_INLINE float32x4_t vec_lookup4(uint8x16x4_t p, uint32x4_t at) {
+    at = vandq_u32(at, vdupq_n_u32(15));
+    uint32x4_t bytes = vmlaq_u32(vdupq_n_u32(0x03020100u), at, vdupq_n_u32(0x04040404u));
+    return vreinterpretq_f32_u8(vqtbl4q_u8(p, vreinterpretq_u8_u32(bytes)));
+}
+
+VEC_INLINE v16 v16_lookup(const float *p, n16 at) {
+    uint8x16x4_t table = vld1q_u8_x4((const uint8_t *)(const void *)p);
+    return (v16){vec_lookup4(table, at.a), vec_lookup4(table, at.b), vec_lookup4(table, at.c),
+                 vec_lookup4(table, at.d)};
 }
 
 #include "kernels/cpu/vec_plain.h"

@@ -27,7 +27,10 @@ VEC_INLINE v16 v16_rowsum(const v16 *r) {
     return (v16){vec_rowsum4(r), vec_rowsum4(r + 4), vec_rowsum4(r + 8), vec_rowsum4(r + 12)};
 }
 
+VEC_INLINE bool v16_all_within(v16 a, float f) { return v16_all(v16_less(v16_abs(a), v16_splat(f))); }
+VEC_INLINE d16 d16_of_magic(v16 v) { return d16_of_v16(v16_sub(v, v16_splat(VEC_MAGIC))); }
 VEC_INLINE v16 v16_of_d16(d16 d) { return E2(v16, vec_narrow4, d.lo, d.hi); }
+VEC_INLINE v16 v16_of_normal_d16(d16 d) { return v16_of_d16(d); }
 
 VEC_INLINE v16 v16_sticky_of_d16(d16 d) {
     return v16_of_d16((d16){E1(d8, vec_sticky2, d.lo), E1(d8, vec_sticky2, d.hi)});

@@ -1,50 +1,50 @@
-/* e^x. x = k ln 2 + r with |r| <= ln 2 / 2 or a little more, e^x = 2^k e^r, e^r from a minimax polynomial in f64.
- * Its error is far below what decides the rounding of the hardest of all 2^32 inputs, with and without fma. */
+/* e^x = 2^k 2^r with k = x log2(e) rounded to an integer, |r| <= 1/2 or a little more, and a minimax polynomial for 2^r.
+ * In f64 for f32, where the error stays far enough below what decides the rounding of the hardest of all 2^32 inputs,
+ * with and without fma; in f32 with the last sum's error for 16-bit results. */
 #ifndef MLXN_KERNELS_ELEMENTARY_EXP_H
 #define MLXN_KERNELS_ELEMENTARY_EXP_H
 
 #include "kernels/cpu/vec.h"
 
-/* Adding this to |f| < 2^22 rounds f to an integer, which then stands in the low bits. */
-#define EXP_MAGIC 0x1.8p23f
+/* VEC_MAGIC + k. Where x log2(e) is near a half, either neighbour will do. */
+VEC_INLINE v16 exp_magic(v16 x) { return v16_mul_add(x, v16_splat(0x1.715476p0f), v16_splat(VEC_MAGIC)); }
 
-/* x log2(e) rounded to an integer, plus EXP_MAGIC. Where x log2(e) is near a half, either neighbour will do. */
-VEC_INLINE v16 exp_magic(v16 x) { return v16_mul_add(x, v16_splat(0x1.715476p0f), v16_splat(EXP_MAGIC)); }
-
-/* e^r for f32. The high part of ln 2 ends in zeros, so that k times it is exact. */
-VEC_INLINE d16 exp_reduced(v16 x, v16 magic) {
-    d16 k = d16_of_v16(v16_sub(magic, v16_splat(EXP_MAGIC)));
-    d16 r = d16_mul_add(k, d16_splat(-0x1.62e42fefa38p-1), d16_of_v16(x));
-    r = d16_mul_add(k, d16_splat(-0x1.ef35793c7673p-45), r);
-    d16 p = d16_splat(0x1.2707aeca64dd2p-22);
-    p = d16_mul_add(p, r, d16_splat(0x1.72e9256f65ec8p-19));
-    p = d16_mul_add(p, r, d16_splat(0x1.a01b7c5799fe7p-16));
-    p = d16_mul_add(p, r, d16_splat(0x1.a0198d4f33f22p-13));
-    p = d16_mul_add(p, r, d16_splat(0x1.6c16c0c8274fep-10));
-    p = d16_mul_add(p, r, d16_splat(0x1.11111125b655ep-7));
-    p = d16_mul_add(p, r, d16_splat(0x1.555555558910fp-5));
-    p = d16_mul_add(p, r, d16_splat(0x1.55555555507b9p-3));
-    p = d16_mul_add(p, r, d16_splat(0x1.ffffffffffed2p-2));
-    p = d16_mul_add(p, r, d16_splat(1.0));
+/* 2^r. Without fma the product with log2(e) is made of two, the first of which is exact. */
+VEC_INLINE d16 exp_reduced(v16 narrow, v16 magic) {
+    d16 x = d16_of_v16(narrow), k = d16_of_magic(magic), r;
+    if (VEC_FUSES)
+        r = d16_mul_sub(x, d16_splat(0x1.71547652b82fep0), k);
+    else
+        r = d16_mul_add(x, d16_splat(-0x1.a8fa03d1105e0p-29), d16_mul_sub(x, d16_splat(0x1.7154766p0), k));
+    d16 p = d16_splat(0x1.e36f6560c054cp-28);
+    p = d16_mul_add(p, r, d16_splat(0x1.b660ac7fdd32dp-24));
+    p = d16_mul_add(p, r, d16_splat(0x1.62c15f6103c16p-20));
+    p = d16_mul_add(p, r, d16_splat(0x1.ffcb6d4fd0d0cp-17));
+    p = d16_mul_add(p, r, d16_splat(0x1.4309126909f4ap-13));
+    p = d16_mul_add(p, r, d16_splat(0x1.5d87fe9311594p-10));
+    p = d16_mul_add(p, r, d16_splat(0x1.3b2ab6fbd41bfp-7));
+    p = d16_mul_add(p, r, d16_splat(0x1.c6b08d704396ap-5));
+    p = d16_mul_add(p, r, d16_splat(0x1.ebfbdff82c46fp-3));
+    p = d16_mul_add(p, r, d16_splat(0x1.62e42fefa39efp-1));
     return d16_mul_add(p, r, d16_splat(1.0));
 }
 
-/* e^r for 16-bit results, where a shorter polynomial and one-step reduction are enough. */
-VEC_INLINE d16 exp_reduced_narrow(v16 x, v16 magic) {
-    d16 k = d16_of_v16(v16_sub(magic, v16_splat(EXP_MAGIC)));
-    d16 r = d16_mul_add(k, d16_splat(-0x1.62e42fefa39efp-1), d16_of_v16(x));
-    d16 p = d16_splat(0x1.a17e08a7c25c5p-13);
-    p = d16_mul_add(p, r, d16_splat(0x1.6da76bef92e57p-10));
-    p = d16_mul_add(p, r, d16_splat(0x1.1110ab6f14b2ep-7));
-    p = d16_mul_add(p, r, d16_splat(0x1.5554708f34bbfp-5));
-    p = d16_mul_add(p, r, d16_splat(0x1.555555742f565p-3));
-    p = d16_mul_add(p, r, d16_splat(0x1.0000004572d74p-1));
-    p = d16_mul_add(p, r, d16_splat(1.0));
-    return d16_mul_add(p, r, d16_splat(1.0));
+/* e^r with r = x - k ln 2 for 16-bit x: rounded down or up to f32 such that the last bit is set. */
+VEC_INLINE v16 exp_reduced_narrow(v16 x, v16 magic) {
+    v16 k = v16_sub(magic, v16_splat(VEC_MAGIC));
+    v16 high = v16_mul_add(k, v16_splat(-0x1.62e4p-1f), x), low = v16_mul(k, v16_splat(-0x1.7f7d1cp-20f));
+    v16 r = v16_add(high, low), rest = v16_add(v16_sub(high, r), low);
+    v16 p = v16_splat(0x1.6a2c68p-10f);
+    p = v16_mul_add(p, r, v16_splat(0x1.1239c8p-7f));
+    p = v16_mul_add(p, r, v16_splat(0x1.5558e8p-5f));
+    p = v16_mul_add(p, r, v16_splat(0x1.555492p-3f));
+    p = v16_mul_add(p, r, v16_splat(0x1.fffffcp-2f));
+    v16 tail = v16_mul_add(v16_mul(r, r), p, rest);
+    v16 sum = v16_add(v16_splat(1.0f), r);
+    tail = v16_add(tail, v16_sub(r, v16_sub(sum, v16_splat(1.0f))));
+    v16 y = v16_add(sum, tail), error = v16_add(v16_sub(sum, y), tail);
+    return v16_of(n16_or(n16_add(n16_of(y), n16_sar(n16_of(error), 31)), n16_splat(1)));
 }
-
-/* Whether e^x is normal in f32 for every lane, NaN not. */
-VEC_INLINE bool exp_all_normal(v16 x) { return v16_all(v16_less(v16_abs(x), v16_splat(87.0f))); }
 
 /* x within the range where f64 holds e^x as a normal number; beyond it f32 has 0 or infinity anyway. */
 VEC_INLINE v16 exp_clamped(v16 x) {
@@ -52,33 +52,34 @@ VEC_INLINE v16 exp_clamped(v16 x) {
     return v16_blend(v16_less(x, v16_splat(-104.5f)), x, v16_splat(-104.5f));
 }
 
-VEC_INLINE d16 exp_scaled(d16 reduced, v16 magic) {
-    return d16_scale(reduced, n16_sub(n16_of(magic), n16_of(v16_splat(EXP_MAGIC))));
-}
-
 VEC_INLINE v16 exp_keep_nan(v16 x, v16 y) { return v16_blend(v16_equal(x, x), v16_of(n16_splat(0x7fc00000u)), y); }
 
-/* y is normal before and after: 2^k is added to its exponent. The bits of EXP_MAGIC vanish in the shift. */
-VEC_INLINE v16 exp_scaled_normal(v16 y, v16 magic) { return v16_of(n16_add(n16_of(y), n16_shl(n16_of(magic), 23))); }
+/* y is normal before and after: k is added to its exponent. The other bits of the magic number vanish in the shift. */
+VEC_INLINE v16 exp_scaled(v16 y, v16 magic) { return v16_of(n16_add(n16_of(y), n16_shl(n16_of(magic), 23))); }
+
+/* |x| below this has a normal result. */
+#define EXP_NORMAL 87.0f
 
 /* e^x, correctly rounded. */
 VEC_INLINE v16 exp_v16(v16 x) {
-    if (exp_all_normal(x)) {
+    if (v16_all_within(x, EXP_NORMAL)) {
         v16 magic = exp_magic(x);
-        return exp_scaled_normal(v16_of_d16(exp_reduced(x, magic)), magic);
+        return exp_scaled(v16_of_normal_d16(exp_reduced(x, magic)), magic);
     }
     v16 clamped = exp_clamped(x), magic = exp_magic(clamped);
-    return exp_keep_nan(x, v16_of_d16(exp_scaled(exp_reduced(clamped, magic), magic)));
+    n16 k = n16_sub(n16_of(magic), n16_splat(VEC_MAGIC_BITS));
+    return exp_keep_nan(x, v16_of_d16(d16_scale(exp_reduced(clamped, magic), k)));
 }
 
 /* e^x for x from an f16 or bf16, such that rounding to the same dtype gives the correctly rounded result. */
 VEC_INLINE v16 exp_v16_narrow(v16 x) {
-    if (exp_all_normal(x)) {
+    if (v16_all_within(x, EXP_NORMAL)) {
         v16 magic = exp_magic(x);
-        return exp_scaled_normal(v16_sticky_of_d16(exp_reduced_narrow(x, magic)), magic);
+        return exp_scaled(exp_reduced_narrow(x, magic), magic);
     }
     v16 clamped = exp_clamped(x), magic = exp_magic(clamped);
-    return exp_keep_nan(x, v16_sticky_of_d16(exp_scaled(exp_reduced_narrow(clamped, magic), magic)));
+    n16 k = n16_sub(n16_of(magic), n16_splat(VEC_MAGIC_BITS));
+    return exp_keep_nan(x, v16_of_d16(d16_scale(d16_of_v16(exp_reduced_narrow(clamped, magic)), k)));
 }
 
 #endif

@@ -8,11 +8,13 @@ enum { MAX_INPUTS = 3, MAX_OUTPUTS = 2 };
 
 typedef struct op_shape {
     size_t inputs, outputs;
-    bool canonical; /* no NaN that the body gives needs to be made canonical */
+    bool accumulates; /* has that mode */
+    bool canonical;   /* no NaN that the body gives needs to be made canonical */
 } op_shape;
 
 typedef struct line_span {
-    void *const *buffers; /* inputs, then outputs */
+    const void *in[MAX_INPUTS];
+    void *out[MAX_OUTPUTS];
     bool accumulate;
 } line_span;
 

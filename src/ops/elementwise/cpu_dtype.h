@@ -18,16 +18,16 @@ VEC_INLINE void OF_DTYPE(line)(const line_span *span, uint64_t at, size_t n, boo
                                op_body body) {
     v16 in[MAX_INPUTS], out[MAX_OUTPUTS];
     for (size_t i = 0; i < shape.inputs; i++) {
-        const ELEMENT *from = (const ELEMENT *)span->buffers[i] + at;
+        const ELEMENT *from = (const ELEMENT *)span->in[i] + at;
         in[i] = n < 16 ? OF_DTYPE(v16_load_part)(from, n) : OF_DTYPE(v16_load)(from);
     }
     body(in, out);
     for (size_t i = 0; i < shape.outputs; i++) {
-        ELEMENT *to = (ELEMENT *)span->buffers[shape.inputs + i] + at;
+        ELEMENT *to = (ELEMENT *)span->out[i] + at;
         v16 result = out[i];
         if (span->accumulate)
             result = v16_add(n < 16 ? OF_DTYPE(v16_load_part)(to, n) : OF_DTYPE(v16_load)(to), result);
-        if (CANONICAL_BEFORE_STORE && !(shape.canonical && !span->accumulate))
+        if (CANONICAL_BEFORE_STORE && !shape.canonical)
             result = v16_canonical(result);
         if (n < 16)
             OF_DTYPE(v16_store_part)(to, result, n);
@@ -42,7 +42,7 @@ VEC_INLINE void OF_DTYPE(line)(const line_span *span, uint64_t at, size_t n, boo
 VEC_INLINE size_t OF_DTYPE(head)(const line_span *span, uint64_t at, op_shape shape) {
     size_t head = SIZE_MAX;
     for (size_t i = 0; i < shape.outputs; i++) {
-        uintptr_t to = (uintptr_t)((ELEMENT *)span->buffers[shape.inputs + i] + at);
+        uintptr_t to = (uintptr_t)((ELEMENT *)span->out[i] + at);
         size_t own = (size_t)(-to % ALIGNMENT) / sizeof(ELEMENT);
         if (i > 0 && own != head)
             return SIZE_MAX;
@@ -54,7 +54,11 @@ VEC_INLINE size_t OF_DTYPE(head)(const line_span *span, uint64_t at, op_shape sh
 /* Groups [begin, end): one run of consecutive elements. */
 VEC_INLINE void OF_DTYPE(run)(const mlxn_call *call, uint64_t begin, uint64_t end, op_shape shape, op_body body) {
     const mlxn_elementwise_constants *constants = call->constants;
-    const line_span span = {call->buffers, constants->accumulate != 0};
+    line_span span = {.accumulate = shape.accumulates && constants->accumulate != 0};
+    for (size_t i = 0; i < shape.inputs; i++)
+        span.in[i] = call->buffers[i];
+    for (size_t i = 0; i < shape.outputs; i++)
+        span.out[i] = call->buffers[shape.inputs + i];
     uint64_t at = begin * MLXN_ELEMENTWISE_GROUP, stop = end * MLXN_ELEMENTWISE_GROUP;
     if (stop > constants->count)
         stop = constants->count;
@@ -92,9 +96,9 @@ VEC_INLINE void OF_DTYPE(run)(const mlxn_call *call, uint64_t begin, uint64_t en
 
 #define UNARY(name, forward, ...) KERNEL1(name, IS_ELEMENTARY(#forward)) KERNEL_BACKWARD(name, 2, 1)
 #define BINARY(name, ...) KERNEL2(name) KERNEL_BACKWARD(name, 3, 2)
-#define KERNEL1(name, canonical) KERNEL(name) { RUN(name, 1, 1, canonical); }
-#define KERNEL2(name) KERNEL(name) { RUN(name, 2, 1, false); }
-#define KERNEL_BACKWARD(name, ...) KERNEL(name##_backward) { RUN(name##_backward, __VA_ARGS__, false); }
+#define KERNEL1(name, canonical) KERNEL(name) { RUN(name, 1, 1, false, canonical); }
+#define KERNEL2(name) KERNEL(name) { RUN(name, 2, 1, false, false); }
+#define KERNEL_BACKWARD(name, ...) KERNEL(name##_backward) { RUN(name##_backward, __VA_ARGS__, true, false); }
 #include "ops/ops.def"
 #undef UNARY
 #undef BINARY
