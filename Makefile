@@ -14,7 +14,7 @@ CMAKE_FLAGS =
 ARGS =
 
 all: configure
-	@cmake --build $(BUILD) --target mlxn_program mlxn mlxn_static mlxn_io mlxn_io_static
+	@cmake --build $(BUILD) --target mlxn_program mlxn_shared mlxn_static mlxn_io_shared mlxn_io_static
 
 configure:
 	@scripts/bootstrap.sh build

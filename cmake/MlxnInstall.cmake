@@ -3,10 +3,10 @@
 include(CMakePackageConfigHelpers)
 
 set(mlxn_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/mlxn)
-set(mlxn_libraries mlxn mlxn_static)
+set(mlxn_libraries mlxn_shared mlxn_static)
 install(FILES include/mlxn/mlxn.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mlxn)
 if(MLXN_BUILD_IO)
-  list(APPEND mlxn_libraries mlxn_io mlxn_io_static)
+  list(APPEND mlxn_libraries mlxn_io_shared mlxn_io_static)
   install(FILES include/mlxn/io.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mlxn)
 endif()
 install(TARGETS ${mlxn_libraries} EXPORT mlxn

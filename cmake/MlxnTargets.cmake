@@ -13,21 +13,23 @@ function(mlxn_configure target)
     $<$<BOOL:${MLXN_WERROR}>:-Werror>)
 endfunction()
 
-# mlxn_library(target name objects…): the shared library `target`, the static one `target`_static, both
-# called lib`name`, with aliases mlxn::… for those who take mlxn in as a subproject.
-function(mlxn_library target name)
-  add_library(${target} SHARED ${ARGN})
+# mlxn_library(target name file objects…): the libraries `target`_shared and `target`_static, both called lib`file`.
+# Others know them as mlxn::`name` and mlxn::`name`_static. (A target called mlxn would be mistaken for the program.)
+function(mlxn_library target name file)
+  add_library(${target}_shared SHARED ${ARGN})
   add_library(${target}_static STATIC ${ARGN})
-  add_library(mlxn::${target} ALIAS ${target})
-  add_library(mlxn::${target}_static ALIAS ${target}_static)
-  foreach(library ${target} ${target}_static)
-    set_target_properties(${library} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C)
+  add_library(mlxn::${name} ALIAS ${target}_shared)
+  add_library(mlxn::${name}_static ALIAS ${target}_static)
+  set_target_properties(${target}_shared PROPERTIES EXPORT_NAME ${name}
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+  set_target_properties(${target}_static PROPERTIES EXPORT_NAME ${name}_static)
+  target_link_options(${target}_shared PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map"
+    LINKER:--no-undefined)
+  foreach(library ${target}_shared ${target}_static)
+    set_target_properties(${library} PROPERTIES OUTPUT_NAME ${file} LINKER_LANGUAGE C)
     target_include_directories(${library} INTERFACE
       $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   endforeach()
-  set_target_properties(${target} PROPERTIES
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
-  target_link_options(${target} PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map")
 endfunction()
 
 # mlxn_instruction_sets(out): the instruction sets of this architecture, the plainest first, in `out`; the

@@ -17,7 +17,7 @@ END
 quietly cmake -S "$folder" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 \
   -DCMAKE_C_COMPILER="$CC" -DMLXN_WERROR=ON -DMLXN_BUILD_TESTS=OFF -DMLXN_BUILD_EXAMPLES=OFF
 quietly cmake --build "$folder/build" --target generate
-quietly cmake --build "$folder/build" --target mlxn_program mlxn
+quietly cmake --build "$folder/build" --target mlxn_program mlxn_shared
 
 "$folder/build/mlxn" ops | grep square || complain "mlxn ops does not list it"
 "$folder/build/mlxn" check square || complain "mlxn check square fails"
