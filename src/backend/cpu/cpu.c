@@ -193,11 +193,8 @@ static void *wait_at_gate(void *gate) {
 
 /* Whether the system lets us have `count` threads at a time. The pool does not look: where one cannot be made, it
  * would wait for it for ever. */
-static bool threads_can_be_had(const mlxn_allocator *allocator, size_t count) {
-    pthread_t *threads = mlxn_allocate(allocator, count * sizeof *threads, _Alignof(pthread_t));
-    if (threads == NULL) {
-        return false;
-    }
+static bool threads_can_be_had(size_t count) {
+    pthread_t threads[MAX_THREADS];
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&gate);
     size_t made = 0;
@@ -209,28 +206,25 @@ static bool threads_can_be_had(const mlxn_allocator *allocator, size_t count) {
         pthread_join(threads[i], NULL);
     }
     pthread_mutex_destroy(&gate);
-    mlxn_free(allocator, threads, count * sizeof *threads);
     return made == count;
 }
 
-static pthreadpool_t pool_of(mlxn_device *device) {
-    cpu_state *state = device->state;
+static pthreadpool_t pool_of(cpu_state *state) {
     if (!state->pool_tried) {
         state->pool_tried = true;
-        if (threads_can_be_had(&device->allocator, state->threads - 1)) {
+        if (threads_can_be_had(state->threads - 1)) {
             state->pool = pthreadpool_create(state->threads);
         }
     }
     return state->pool;
 }
 
-static void run_wave(mlxn_device *device, mlxn_record *const *records, size_t count) {
-    cpu_state *state = device->state;
+static void run_wave(cpu_state *state, mlxn_record *const *records, size_t count) {
     uint64_t cost = 0;
     for (size_t i = 0; i < count; i++) {
         cost += records[i]->cost;
     }
-    if (cost < alone_below || state->threads == 1 || pool_of(device) == NULL) {
+    if (cost < alone_below || state->threads == 1 || pool_of(state) == NULL) {
         for (size_t i = 0; i < count; i++) {
             run_groups(records[i], 0, records[i]->groups);
         }
@@ -256,19 +250,20 @@ static uint64_t now(void) {
 }
 
 static mlxn_status cpu_commit(mlxn_device *device, mlxn_list *list, bool timing) {
+    cpu_state *state = device->state;
     const mlxn_environment callers = mlxn_environment_enter();
     for (size_t begin = 0, end; begin < list->count; begin = end) {
         end = begin + 1;
         if (timing) {
             const uint64_t start = now();
-            run_wave(device, &list->records[begin], 1);
+            run_wave(state, &list->records[begin], 1);
             list->records[begin]->nanoseconds = now() - start;
             continue;
         }
         while (end < list->count && end - begin < MAX_SIDE_BY_SIDE && !list->records[end]->barrier) {
             end++;
         }
-        run_wave(device, &list->records[begin], end - begin);
+        run_wave(state, &list->records[begin], end - begin);
     }
     mlxn_environment_leave(callers);
     return MLXN_OK;
