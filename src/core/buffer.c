@@ -200,14 +200,13 @@ mlxn_status mlxn_buffer_view(const mlxn_buffer *buffer, int64_t offset, size_t r
     if (offset < 0 || offset > buffer->count || made.count > buffer->count - offset) {
         char text[MLXN_SHAPE_TEXT];
         return mlxn_fail(MLXN_INVALID_ARGUMENT,
-                         "%s: offset %" PRId64 " and shape %s do not lie within the buffer's %" PRId64 " elements", call,
-                         offset, mlxn_shape_text(text, rank, shape), buffer->count);
+                         "%s: offset %" PRId64 " and shape %s do not lie within the buffer's %" PRId64 " elements",
+                         call, offset, mlxn_shape_text(text, rank, shape), buffer->count);
     }
     return window(call, buffer, offset, &made, view);
 }
 
-mlxn_status mlxn_buffer_reshape(const mlxn_buffer *buffer, size_t rank, const int64_t *shape,
-                                mlxn_buffer **reshaped) {
+mlxn_status mlxn_buffer_reshape(const mlxn_buffer *buffer, size_t rank, const int64_t *shape, mlxn_buffer **reshaped) {
     static const char call[] = "mlxn_buffer_reshape";
     mlxn_buffer made = {0};
     mlxn_status status = begin(call, "buffer", buffer, reshaped);
@@ -240,8 +239,9 @@ static mlxn_status check_copy(const char *call, const mlxn_buffer *buffer, size_
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: %s is NULL", call, buffer == NULL ? "buffer" : "data");
     }
     if (offset > buffer->bytes || size > buffer->bytes - offset) {
-        return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: %zu bytes from offset %zu do not lie within the buffer's %zu bytes",
-                         call, size, offset, buffer->bytes);
+        return mlxn_fail(MLXN_INVALID_ARGUMENT,
+                         "%s: %zu bytes from offset %zu do not lie within the buffer's %zu bytes", call, size, offset,
+                         buffer->bytes);
     }
     return MLXN_OK;
 }

@@ -83,7 +83,8 @@ static size_t find(const char *name, mlxn_device_info *info) {
 mlxn_status mlxn_device_at(size_t index, mlxn_device_info *info) {
     if (info == NULL || info->size != sizeof *info) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT,
-                         info == NULL ? "mlxn_device_at: info is NULL" : "mlxn_device_at: info->size is %zu, expected %zu",
+                         info == NULL ? "mlxn_device_at: info is NULL"
+                                      : "mlxn_device_at: info->size is %zu, expected %zu",
                          info == NULL ? (size_t)0 : info->size, sizeof *info);
     }
     if (index >= mlxn_device_count()) {

@@ -65,8 +65,8 @@ mlxn_status mlxn_encoder_create(mlxn_device *device, const mlxn_encoder_options 
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_encoder_create: device is NULL");
     }
     if (options != NULL && options->size != sizeof *options) {
-        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_encoder_create: options->size is %zu, expected %zu", options->size,
-                         sizeof *options);
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_encoder_create: options->size is %zu, expected %zu",
+                         options->size, sizeof *options);
     }
     mlxn_encoder *created = mlxn_allocate(&device->allocator, sizeof *created, _Alignof(mlxn_encoder));
     chunk *first = new_chunk(&device->allocator, CHUNK_BYTES);
@@ -151,7 +151,8 @@ mlxn_status mlxn_encoder_open_for(mlxn_encoder *encoder, const char *call) {
     }
     if (encoder->committed) {
         return mlxn_encoder_fail(
-            encoder, mlxn_fail(MLXN_INVALID_STATE, "%s: the encoder is committed, expected one open for recording", call));
+            encoder,
+            mlxn_fail(MLXN_INVALID_STATE, "%s: the encoder is committed, expected one open for recording", call));
     }
     return MLXN_OK;
 }
@@ -205,9 +206,8 @@ static mlxn_record *new_record(mlxn_encoder *encoder, const mlxn_recording *reco
     mlxn_record *record = (mlxn_record *)memory;
     mlxn_slice *slices = (mlxn_slice *)(memory + head + constants);
     void **pointers = (void **)(slices + count);
-    *record = (mlxn_record){.call = {.buffers = pointers, .constants = memory + head},
-                            .slices = slices,
-                            .slice_count = (uint32_t)count};
+    *record = (mlxn_record){
+        .call = {.buffers = pointers, .constants = memory + head}, .slices = slices, .slice_count = (uint32_t)count};
     if (recording->constant_bytes > 0) {
         memcpy(memory + head, recording->constants, recording->constant_bytes);
     }
@@ -329,8 +329,7 @@ size_t mlxn_encoder_dispatches(const mlxn_encoder *encoder) {
     return encoder != NULL ? encoder->list.count : 0;
 }
 
-mlxn_status mlxn_encoder_timing(const mlxn_encoder *encoder, size_t index, const char **kernel,
-                                uint64_t *nanoseconds) {
+mlxn_status mlxn_encoder_timing(const mlxn_encoder *encoder, size_t index, const char **kernel, uint64_t *nanoseconds) {
     if (encoder == NULL || kernel == NULL || nanoseconds == NULL) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_encoder_timing: %s is NULL",
                          encoder == NULL  ? "encoder"
@@ -389,8 +388,8 @@ static mlxn_status check_bindings(const mlxn_encoder *encoder, const mlxn_dispat
 
 static mlxn_status check_dispatch(const mlxn_encoder *encoder, const mlxn_dispatch *dispatch) {
     if (dispatch->size != sizeof *dispatch) {
-        return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: dispatch->size is %zu, expected %zu", dispatch_call, dispatch->size,
-                         sizeof *dispatch);
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: dispatch->size is %zu, expected %zu", dispatch_call,
+                         dispatch->size, sizeof *dispatch);
     }
     if (dispatch->kernel == NULL) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: dispatch->kernel is NULL", dispatch_call);

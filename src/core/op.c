@@ -61,9 +61,9 @@ static mlxn_status check_shape(const mlxn_op_info *info, size_t index, const mlx
         known->lead_rank = argument->rank - trailing;
         known->lead = argument->shape;
     }
-    bool fits = argument->rank == known->lead_rank + trailing &&
-                (known->lead_rank == 0 ||
-                 memcmp(argument->shape, known->lead, known->lead_rank * sizeof *known->lead) == 0);
+    bool fits =
+        argument->rank == known->lead_rank + trailing &&
+        (known->lead_rank == 0 || memcmp(argument->shape, known->lead, known->lead_rank * sizeof *known->lead) == 0);
     const extents before = *known;
     for (size_t i = 0; fits && dims[i] != '\0'; i++) {
         const int64_t value = argument->shape[known->lead_rank + i];
@@ -262,8 +262,9 @@ mlxn_status mlxn_op_output_shape(const char *op, const mlxn_buffer *const *input
         return mlxn_fail(MLXN_NOT_FOUND, "mlxn_op_output_shape: there is no op \"%.40s\"", op);
     }
     if (input_count != info->input_count || index >= info->output_count) {
-        return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: it has %zu inputs and %zu outputs, asked for output %zu of %zu inputs",
-                         info->name, info->input_count, info->output_count, index, input_count);
+        return mlxn_fail(MLXN_INVALID_ARGUMENT,
+                         "%s: it has %zu inputs and %zu outputs, asked for output %zu of %zu inputs", info->name,
+                         info->input_count, info->output_count, index, input_count);
     }
     extents known;
     const mlxn_status status = check_arguments(info, inputs, input_count, NULL, &known);

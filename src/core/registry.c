@@ -78,8 +78,8 @@ static mlxn_status add(mlxn_device *device, const mlxn_kernel *kernel) {
     } else {
         uint32_t *slot = slot_of(registry, kernel->name);
         if (*slot != 0) {
-            status = mlxn_fail(MLXN_ALREADY_EXISTS, "a kernel called \"%.80s\" is in the registry already",
-                               kernel->name);
+            status =
+                mlxn_fail(MLXN_ALREADY_EXISTS, "a kernel called \"%.80s\" is in the registry already", kernel->name);
         } else {
             registry->kernels[registry->count++] = copy;
             *slot = (uint32_t)registry->count;
@@ -99,7 +99,9 @@ mlxn_status mlxn_registry_add_built_in(mlxn_device *device, const char *name, ml
 mlxn_status mlxn_registry_add_function(mlxn_device *device, const char *name, mlxn_function function) {
     if (device == NULL || name == NULL || function == NULL) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_registry_add_function: %s is NULL",
-                         device == NULL ? "device" : name == NULL ? "name" : "function");
+                         device == NULL ? "device"
+                         : name == NULL ? "name"
+                                        : "function");
     }
     if (name[0] == '\0') {
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_registry_add_function: name is empty");
@@ -124,7 +126,9 @@ mlxn_status mlxn_registry_add_function(mlxn_device *device, const char *name, ml
 mlxn_status mlxn_registry_add_source(mlxn_device *device, const char *name, const char *source) {
     if (device == NULL || name == NULL || source == NULL) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_registry_add_source: %s is NULL",
-                         device == NULL ? "device" : name == NULL ? "name" : "source");
+                         device == NULL ? "device"
+                         : name == NULL ? "name"
+                                        : "source");
     }
     return mlxn_fail(MLXN_UNSUPPORTED, "mlxn_registry_add_source: %s runs functions, not source code",
                      device->info.name);

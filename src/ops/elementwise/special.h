@@ -16,8 +16,10 @@
 #define QNAN 0x7fc00000u /* the canonical quiet NaN */
 #define SNAN 0x7f800001u
 
+/* clang-format off */
 #define ROW1(x, y) {{x}, {y}}
 #define ROW2(first, second, result) {{first, second}, {result}}
 #define ROW3(a, b, dy, da, db) {{a, b, dy}, {da, db}}
+/* clang-format on */
 
 #endif

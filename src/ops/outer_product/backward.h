@@ -30,7 +30,7 @@ typedef struct T_NAME(tile) {
     const T *end; /* of all of dy */
     int64_t m;
     int64_t rows, columns;
-    const T *lhs; /* of its first row */
+    const T *lhs;     /* of its first row */
     const float *row; /* rhs, followed by zeros */
     sum_tree *tree;
     void *row_sums;    /* where its row sums go: T if whole, else float */
@@ -38,7 +38,7 @@ typedef struct T_NAME(tile) {
     bool row_whole, column_whole, accumulate, stream;
 } T_NAME(tile);
 
-VEC_INLINE void T_NAME(write_rows)(const T_NAME(tile) *tile, int64_t row, v16 sums, int64_t count) {
+VEC_INLINE void T_NAME(write_rows)(const T_NAME(tile) * tile, int64_t row, v16 sums, int64_t count) {
     if (tile->row_whole) {
         T_NAME(write_sums)((T *)tile->row_sums + row, sums, count, tile->accumulate, tile->stream);
     } else {
@@ -48,7 +48,7 @@ VEC_INLINE void T_NAME(write_rows)(const T_NAME(tile) *tile, int64_t row, v16 su
 
 /* `count` rows from `dy` on, all of one leaf, side by side: what they share is then loaded once for all of them, and
  * memory delivers several streams at a time. Leaves the row sums of segment s in segments[16 * s + 0 … count - 1]. */
-VEC_INLINE void T_NAME(rows_abreast)(const T_NAME(tile) *tile, const T *dy, const float *lhs, const int count,
+VEC_INLINE void T_NAME(rows_abreast)(const T_NAME(tile) * tile, const T *dy, const float *lhs, const int count,
                                      v16 *segments, const bool want_rows, const bool want_columns) {
     float *leaf = tile->tree->leaf;
     for (int64_t s = 0; s * OUTER_SEGMENT < tile->columns; s++) {
@@ -100,7 +100,7 @@ VEC_INLINE void T_NAME(rows_abreast)(const T_NAME(tile) *tile, const T *dy, cons
 }
 
 /* `count` rows (at most 16) from `row` on, all of one leaf, of at least 16 columns. */
-VEC_INLINE void T_NAME(rows_wide)(const T_NAME(tile) *tile, int64_t row, int64_t count, const bool want_rows,
+VEC_INLINE void T_NAME(rows_wide)(const T_NAME(tile) * tile, int64_t row, int64_t count, const bool want_rows,
                                   const bool want_columns) {
     v16 segments[OUTER_TILE / OUTER_SEGMENT][16];
     float lhs[16];
@@ -131,7 +131,7 @@ VEC_INLINE void T_NAME(rows_wide)(const T_NAME(tile) *tile, int64_t row, int64_t
 
 /* `leaves` leaves side by side, each of `rows` rows (at most 32), of less than 16 columns. Lanes beyond the columns
  * hold what follows in memory; row sums mask them, and of column sums they are never used. */
-VEC_INLINE void T_NAME(leaves_narrow)(const T_NAME(tile) *tile, int64_t row, int64_t rows, const int leaves,
+VEC_INLINE void T_NAME(leaves_narrow)(const T_NAME(tile) * tile, int64_t row, int64_t rows, const int leaves,
                                       const bool want_rows, const bool want_columns) {
     const v16 mask = v16_mask((size_t)tile->columns);
     const v16 rhs = v16_load_f32(tile->row);
@@ -170,7 +170,7 @@ VEC_INLINE void T_NAME(leaves_narrow)(const T_NAME(tile) *tile, int64_t row, int
     }
 }
 
-VEC_INLINE void T_NAME(sum_tile)(const T_NAME(tile) *tile, const bool want_rows, const bool want_columns) {
+VEC_INLINE void T_NAME(sum_tile)(const T_NAME(tile) * tile, const bool want_rows, const bool want_columns) {
     int64_t row = 0;
     if (tile->columns < 16) {
         for (; row + 4 * OUTER_LEAF <= tile->rows; row += 4 * OUTER_LEAF) {
@@ -194,8 +194,8 @@ VEC_INLINE void T_NAME(sum_tile)(const T_NAME(tile) *tile, const bool want_rows,
         for (int64_t j = 0; j < tile->columns; j += 16) {
             const int64_t count = minimum(16, tile->columns - j);
             if (tile->column_whole) {
-                T_NAME(write_sums)((T *)tile->column_sums + j, v16_load_f32(sums + j), count, tile->accumulate,
-                                   tile->stream);
+                T_NAME(write_sums)
+                ((T *)tile->column_sums + j, v16_load_f32(sums + j), count, tile->accumulate, tile->stream);
             } else {
                 write_partial((float *)tile->column_sums + j, v16_load_f32(sums + j), count);
             }
@@ -213,14 +213,15 @@ VEC_INLINE void T_NAME(backward)(const mlxn_call *call, uint64_t begin, uint64_t
     float row[OUTER_TILE + 32];
     float tree_memory[OUTER_TREE];
     sum_tree tree;
-    T_NAME(tile) tile = {.end = dy + items * n * m,
-                         .m = m,
-                         .row = row,
-                         .tree = &tree,
-                         .row_whole = plan->column_tiles == 1,
-                         .column_whole = plan->row_blocks == 1,
-                         .accumulate = plan->accumulate,
-                         .stream = call->streaming};
+    T_NAME(tile)
+    tile = {.end = dy + items * n * m,
+            .m = m,
+            .row = row,
+            .tree = &tree,
+            .row_whole = plan->column_tiles == 1,
+            .column_whole = plan->row_blocks == 1,
+            .accumulate = plan->accumulate,
+            .stream = call->streaming};
     int64_t loaded = -1;
     for (uint64_t group = begin; group < end; group++) {
         const int64_t all_tiles = (int64_t)group / plan->row_blocks; /* of all tiles of all items */
@@ -243,9 +244,10 @@ VEC_INLINE void T_NAME(backward)(const mlxn_call *call, uint64_t begin, uint64_t
         }
         if (want_columns) {
             tile.lhs = lhs + item * n + first_row;
-            tile.column_sums = tile.column_whole
-                                   ? (void *)((T *)column_sums + item * m + first_column)
-                                   : (void *)((float *)column_sums + (item * plan->row_blocks + block) * m + first_column);
+            tile.column_sums =
+                tile.column_whole
+                    ? (void *)((T *)column_sums + item * m + first_column)
+                    : (void *)((float *)column_sums + (item * plan->row_blocks + block) * m + first_column);
             tree_begin(&tree, tree_memory, tile.columns);
         }
         T_NAME(sum_tile)(&tile, want_rows, want_columns);
@@ -261,8 +263,8 @@ static void T_NAME(outer_product_backward_rhs)(const mlxn_call *call, uint64_t b
 }
 
 static void T_NAME(outer_product_backward)(const mlxn_call *call, uint64_t begin, uint64_t end) {
-    T_NAME(backward)(call, begin, end, call->buffers[1], call->buffers[2], call->buffers[3], call->buffers[4], true,
-                     true);
+    T_NAME(backward)
+    (call, begin, end, call->buffers[1], call->buffers[2], call->buffers[3], call->buffers[4], true, true);
 }
 
 /* Adds partial sums pairwise and writes the gradient. */
@@ -276,8 +278,8 @@ static void T_NAME(outer_product_finish)(const mlxn_call *call, uint64_t begin, 
         T *sums = (T *)call->buffers[1] + item * plan->length;
         for (int64_t at = from; at < to; at += 16) {
             const int64_t count = minimum(16, to - at);
-            T_NAME(write_sums)(sums + at, pairwise_strided(parts + at, plan->parts, plan->length, count), count,
-                               plan->accumulate, false);
+            T_NAME(write_sums)
+            (sums + at, pairwise_strided(parts + at, plan->parts, plan->length, count), count, plan->accumulate, false);
         }
     }
 }

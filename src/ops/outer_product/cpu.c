@@ -22,10 +22,11 @@
 #define CANONICAL(v) (v)
 #include "ops/outer_product/dtype.h"
 
-#define KERNEL(name, dtype) {#name "_" #dtype, name##_##dtype}
-#define KERNELS(dtype)                                                                                                 \
-    KERNEL(outer_product, dtype), KERNEL(outer_product_backward_lhs, dtype),                                           \
-        KERNEL(outer_product_backward_rhs, dtype), KERNEL(outer_product_backward, dtype),                              \
+#define KERNEL(name, dtype) \
+    { #name "_" #dtype, name##_##dtype }
+#define KERNELS(dtype)                                                                    \
+    KERNEL(outer_product, dtype), KERNEL(outer_product_backward_lhs, dtype),              \
+        KERNEL(outer_product_backward_rhs, dtype), KERNEL(outer_product_backward, dtype), \
         KERNEL(outer_product_finish, dtype)
 
 static const mlxn_cpu_kernel kernels[] = {KERNELS(f32), KERNELS(f16), KERNELS(bf16)};

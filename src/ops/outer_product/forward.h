@@ -53,9 +53,9 @@ VEC_INLINE void T_NAME(products)(T *y, int64_t count, const float *column, const
         }
     }
     if (count > 0) {
-        const v16 values = j + 16 <= width ? v16_splat(*column)
-                                           : v16_blend(v16_mask((size_t)(width - j)), v16_splat(column[1]),
-                                                       v16_splat(*column));
+        const v16 values = j + 16 <= width
+                               ? v16_splat(*column)
+                               : v16_blend(v16_mask((size_t)(width - j)), v16_splat(column[1]), v16_splat(*column));
         T_STORE_PART(y, v16_mul(values, v16_load_f32(row + j)), (size_t)count);
     }
 }

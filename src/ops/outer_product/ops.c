@@ -71,14 +71,13 @@ static mlxn_status record_finish(const mlxn_op_call *call, const partial_sums *s
     const bool accumulate = call->mode == MLXN_ACCUMULATE;
     const outer_finish_plan plan = {sums->parts, sums->length, divide_up(sums->length, OUTER_CHUNK), accumulate};
     const mlxn_slice slices[] = {sums->slice, mlxn_slice_of(gradient, accumulate ? MLXN_READ_WRITE : MLXN_WRITE)};
-    return mlxn_encoder_record(call->encoder,
-                               &(mlxn_recording){.kernel = finish_kernels[call->dtype],
-                                                 .slices = slices,
-                                                 .slice_count = 2,
-                                                 .constants = &plan,
-                                                 .constant_bytes = sizeof plan,
-                                                 .grid = {(uint64_t)(call->batch * plan.chunks), 1, 1},
-                                                 .cost = slices[0].bytes + slices[1].bytes});
+    return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = finish_kernels[call->dtype],
+                                                                .slices = slices,
+                                                                .slice_count = 2,
+                                                                .constants = &plan,
+                                                                .constant_bytes = sizeof plan,
+                                                                .grid = {(uint64_t)(call->batch * plan.chunks), 1, 1},
+                                                                .cost = slices[0].bytes + slices[1].bytes});
 }
 
 /* Any of the three backward ops: `dlhs` or `drhs` is NULL where it is not wanted. */
@@ -140,7 +139,8 @@ static mlxn_status record_both(const mlxn_op *op, const mlxn_op_call *call) {
     return record_gradients(op, call, call->arguments[3], call->arguments[4]);
 }
 
-#define KERNELS(name) {#name "_f32", #name "_f16", #name "_bf16"}
+#define KERNELS(name) \
+    { #name "_f32", #name "_f16", #name "_bf16" }
 
 enum { FORWARD, BACKWARD_LHS, BACKWARD_RHS, BACKWARD, OP_COUNT };
 static const mlxn_op ops[OP_COUNT] = {
@@ -174,7 +174,8 @@ static const mlxn_op ops[OP_COUNT] = {
                       .record = record_rhs,
                       .kernels = KERNELS(outer_product_backward_rhs)},
     [BACKWARD] = {.info = {.name = "outer_product_backward",
-                           .formula = "dlhs[i] = sum over j of dy[i,j] * rhs[j], drhs[j] = sum over i of dy[i,j] * lhs[i]",
+                           .formula =
+                               "dlhs[i] = sum over j of dy[i,j] * rhs[j], drhs[j] = sum over i of dy[i,j] * lhs[i]",
                            .forward = "outer_product",
                            .accumulates = true,
                            .input_count = 3,
@@ -208,13 +209,13 @@ mlxn_status mlxn_outer_product(mlxn_encoder *encoder, mlxn_buffer *lhs, mlxn_buf
     return mlxn_op_record(encoder, &ops[FORWARD], (mlxn_buffer *[]){lhs, rhs, y}, MLXN_OVERWRITE);
 }
 
-mlxn_status mlxn_outer_product_backward_lhs(mlxn_encoder *encoder, mlxn_buffer *dy, mlxn_buffer *rhs,
-                                            mlxn_buffer *dlhs, mlxn_mode mode) {
+mlxn_status mlxn_outer_product_backward_lhs(mlxn_encoder *encoder, mlxn_buffer *dy, mlxn_buffer *rhs, mlxn_buffer *dlhs,
+                                            mlxn_mode mode) {
     return mlxn_op_record(encoder, &ops[BACKWARD_LHS], (mlxn_buffer *[]){dy, rhs, dlhs}, mode);
 }
 
-mlxn_status mlxn_outer_product_backward_rhs(mlxn_encoder *encoder, mlxn_buffer *dy, mlxn_buffer *lhs,
-                                            mlxn_buffer *drhs, mlxn_mode mode) {
+mlxn_status mlxn_outer_product_backward_rhs(mlxn_encoder *encoder, mlxn_buffer *dy, mlxn_buffer *lhs, mlxn_buffer *drhs,
+                                            mlxn_mode mode) {
     return mlxn_op_record(encoder, &ops[BACKWARD_RHS], (mlxn_buffer *[]){dy, lhs, drhs}, mode);
 }
 
