@@ -36,7 +36,7 @@
  *   v16 v16_and(a, mask), v16_blend(mask, a, b) = b where the mask is set, else a
  *   bool v16_all(mask)
  *   bool v16_all_within(a, f)      whether |lane| < f for every lane; false for a NaN; f is positive
- *   bool v16_all_less(a, b), v16_all_equal(a, b): v16_all of these masks
+ *   bool v16_all_equal(a, b)       v16_all(v16_equal(a, b))
  *   v16 v16_rowsum(r[16])          lane k = the sum of r[k]'s lanes as a halving tree: lane l += lane l+8,
  *                                  then l+4, l+2, l+1
  *

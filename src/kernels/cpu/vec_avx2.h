@@ -4,8 +4,6 @@
 
 #include <immintrin.h>
 
-enum { VEC_FUSES = 1 };
-
 #define VEC_FUSES true
 
 typedef struct v16 {
@@ -67,7 +65,6 @@ VEC_INLINE v16 v16_equal(v16 a, v16 b) {
 }
 
 VEC_INLINE bool v16_all(v16 mask) { return _mm256_movemask_ps(_mm256_and_ps(mask.a, mask.b)) == 0xff; }
-VEC_INLINE bool v16_all_less(v16 a, v16 b) { return v16_all(v16_less(a, b)); }
 VEC_INLINE bool v16_all_equal(v16 a, v16 b) { return v16_all(v16_equal(a, b)); }
 
 VEC_INLINE bool v16_all_within(v16 a, float f) {

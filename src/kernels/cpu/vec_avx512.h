@@ -4,8 +4,6 @@
 
 #include <immintrin.h>
 
-enum { VEC_FUSES = 1 };
-
 #define VEC_FUSES true
 
 typedef struct v16 {
@@ -53,10 +51,11 @@ VEC_INLINE v16 v16_abs(v16 a) { return (v16){_mm512_abs_ps(a.v)}; }
 VEC_INLINE v16 v16_less(v16 a, v16 b) { return vec_mask_of(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)); }
 VEC_INLINE v16 v16_equal(v16 a, v16 b) { return vec_mask_of(_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)); }
 VEC_INLINE bool v16_all(v16 mask) { return vec_of_mask(mask) == 0xffff; }
-VEC_INLINE bool v16_all_less(v16 a, v16 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ) == 0xffff; }
 VEC_INLINE bool v16_all_equal(v16 a, v16 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ) == 0xffff; }
 
-VEC_INLINE bool v16_all_within(v16 a, float f) { return v16_all(v16_less(v16_abs(a), v16_splat(f))); }
+VEC_INLINE bool v16_all_within(v16 a, float f) {
+    return _mm512_cmp_ps_mask(v16_abs(a).v, _mm512_set1_ps(f), _CMP_LT_OQ) == 0xffff;
+}
 
 VEC_INLINE v16 v16_blend(v16 mask, v16 a, v16 b) { return (v16){_mm512_mask_blend_ps(vec_of_mask(mask), a.v, b.v)}; }
 

@@ -6,8 +6,6 @@
 
 #include "kernels/cpu/vec_baseline_parts.h"
 
-enum { VEC_FUSES = 0 };
-
 #define VEC_FUSES false
 
 typedef struct v16 {
@@ -80,7 +78,6 @@ VEC_INLINE v16 v16_blend(v16 mask, v16 x, v16 y) {
 VEC_INLINE bool v16_all(v16 mask) {
     return _mm_movemask_ps(_mm_and_ps(_mm_and_ps(mask.a, mask.b), _mm_and_ps(mask.c, mask.d))) == 0xf;
 }
-VEC_INLINE bool v16_all_less(v16 a, v16 b) { return v16_all(v16_less(a, b)); }
 VEC_INLINE bool v16_all_equal(v16 a, v16 b) { return v16_all(v16_equal(a, b)); }
 
 VEC_INLINE v16 v16_canonical(v16 a) { return v16_blend(v16_equal(a, a), v16_of(n16_splat(0x7fc00000u)), a); }

@@ -4,8 +4,6 @@
 
 #include <arm_neon.h>
 
-enum { VEC_FUSES = 1 };
-
 #define VEC_FUSES true
 
 typedef struct v16 {
@@ -99,7 +97,6 @@ VEC_INLINE bool v16_all(v16 mask) {
     n16 m = n16_of(mask);
     return vminvq_u32(vandq_u32(vandq_u32(m.a, m.b), vandq_u32(m.c, m.d))) == UINT32_MAX;
 }
-VEC_INLINE bool v16_all_less(v16 a, v16 b) { return v16_all(v16_less(a, b)); }
 VEC_INLINE bool v16_all_equal(v16 a, v16 b) { return v16_all(v16_equal(a, b)); }
 
 VEC_INLINE v16 v16_canonical(v16 a) { return v16_blend(v16_equal(a, a), v16_of(n16_splat(0x7fc00000u)), a); }
