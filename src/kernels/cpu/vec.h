@@ -44,12 +44,12 @@
  *   n16 n16_of(v), v16 v16_of(n)   the same bits
  *   n16 n16_splat(u), n16_add, n16_sub, n16_and, n16_or (a, b)
  *   n16 n16_shl(a, count), n16_shr(a, count), n16_sar(a, count): count is a constant; sar copies the sign
- *   n16 n16_equal(a, b), n16_above(a, b): all ones where a == b, where a > b as signed numbers
+ *   n16 n16_above(a, b)            all ones where a > b as signed numbers
  *
  * Lanes of f64. Which lane lies where in the registers is each set's own affair.
  *   d16 d16_splat(f), d16_of_v16(v) exact, d16_of_n16(n) signed, exact
  *   d16 d16_of_magic(v)            the integer k of v = VEC_MAGIC + k
- *   d16 d16_add, d16_sub, d16_mul, d16_div (a, b)
+ *   d16 d16_add, d16_mul, d16_div (a, b)
  *   d16 d16_mul_add(a, b, c)       a * b + c, fused where VEC_FUSES, else rounded twice, like v16_mul_add
  *   d16 d16_mul_sub(a, b, c)       a * b - c, likewise
  *   d16 d16_scale(a, n)            a * 2^n by adding to the exponent: a and the result must be normal

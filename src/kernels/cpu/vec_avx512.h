@@ -31,7 +31,6 @@ VEC_INLINE n16 n16_add(n16 a, n16 b) { return (n16){_mm512_add_epi32(a.v, b.v)};
 VEC_INLINE n16 n16_sub(n16 a, n16 b) { return (n16){_mm512_sub_epi32(a.v, b.v)}; }
 VEC_INLINE n16 n16_and(n16 a, n16 b) { return (n16){_mm512_and_si512(a.v, b.v)}; }
 VEC_INLINE n16 n16_or(n16 a, n16 b) { return (n16){_mm512_or_si512(a.v, b.v)}; }
-VEC_INLINE n16 n16_equal(n16 a, n16 b) { return n16_of(vec_mask_of(_mm512_cmpeq_epi32_mask(a.v, b.v))); }
 VEC_INLINE n16 n16_above(n16 a, n16 b) { return n16_of(vec_mask_of(_mm512_cmpgt_epi32_mask(a.v, b.v))); }
 VEC_INLINE n16 n16_shl(n16 a, const int count) { return (n16){(__m512i)((__v16su)a.v << count)}; }
 VEC_INLINE n16 n16_shr(n16 a, const int count) { return (n16){(__m512i)((__v16su)a.v >> count)}; }
@@ -139,7 +138,6 @@ VEC_INLINE d16 d16_of_n16(n16 n) {
 
 VEC_INLINE d16 d16_of_magic(v16 v) { return d16_of_v16(v16_sub(v, v16_splat(VEC_MAGIC))); }
 VEC_INLINE d16 d16_add(d16 a, d16 b) { return D2(_mm512_add_pd, a, b); }
-VEC_INLINE d16 d16_sub(d16 a, d16 b) { return D2(_mm512_sub_pd, a, b); }
 VEC_INLINE d16 d16_mul(d16 a, d16 b) { return D2(_mm512_mul_pd, a, b); }
 VEC_INLINE d16 d16_div(d16 a, d16 b) { return D2(_mm512_div_pd, a, b); }
 

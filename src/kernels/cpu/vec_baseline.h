@@ -43,7 +43,6 @@ VEC_INLINE n16 n16_add(n16 a, n16 b) { return E2(n16, _mm_add_epi32, a, b); }
 VEC_INLINE n16 n16_sub(n16 a, n16 b) { return E2(n16, _mm_sub_epi32, a, b); }
 VEC_INLINE n16 n16_and(n16 a, n16 b) { return E2(n16, _mm_and_si128, a, b); }
 VEC_INLINE n16 n16_or(n16 a, n16 b) { return E2(n16, _mm_or_si128, a, b); }
-VEC_INLINE n16 n16_equal(n16 a, n16 b) { return E2(n16, _mm_cmpeq_epi32, a, b); }
 VEC_INLINE n16 n16_above(n16 a, n16 b) { return E2(n16, _mm_cmpgt_epi32, a, b); }
 VEC_INLINE n16 n16_shl(n16 a, const int count) { return EI(n16, _mm_slli_epi32, a, count); }
 VEC_INLINE n16 n16_shr(n16 a, const int count) { return EI(n16, _mm_srli_epi32, a, count); }
