@@ -2,9 +2,9 @@
  * In f64 for f32, where the error stays far enough below what decides the rounding of the hardest of all 2^32 inputs,
  * with and without fma; in f32 with the last sum's error for 16-bit results.
  *
- * Where fma is cheap a quick way comes first, in f32 throughout, with a table of 2^(j/16). For f32 it encloses e^x
- * between two sums of two f32. Where both round to the same f32, that is e^x rounded; in about one of 40 blocks of 16
- * they do not, and the way above decides. */
+ * Where fma is cheap a quick way comes first, in f32 throughout, with a table of 2^(j/16). For f32 it gives a sum
+ * of two f32, and a margin. Where both ends of that round to the same f32, this is e^x rounded; in about one of 40
+ * blocks of 16 they do not, and the way above decides. */
 #ifndef MLXN_KERNELS_ELEMENTARY_EXP_H
 #define MLXN_KERNELS_ELEMENTARY_EXP_H
 
@@ -95,7 +95,9 @@ static __attribute__((noinline, unused)) void exp_careful_line_narrow(float *lin
     v16_store_f32(line, exp_careful_narrow(v16_load_f32(line)));
 }
 
-/* The relative error of the quick way; that this suffices was seen by trying all x. */
+/* What the quick way doubts on either side of its sum, relative to it. The error itself reaches 2^-33.2, a little more,
+ * but not where e^x is near a halfway point: there this is just enough, as trying all x showed (0x1.2p-34 is wrong for
+ * one). So it belongs to these very constants and operations: whoever changes one tries all x again. */
 #define EXP_ERROR 0x1.3p-34f
 
 /* 2^(j/16) rounded to f32, with j << 19 taken from its bits: adding 16 k + j, shifted alike, makes it 2^(k + j/16). */
@@ -113,7 +115,7 @@ static const float exp_powers_rest[16] = {0x1.3p-34f,       0x1.8e2ed4p-25f,  -0
 /* Where the quick way holds: beyond, e^x is so small that terms of it are subnormal. */
 #define EXP_QUICK 75.0f
 
-/* f32 below and above e^x, or equal to it, before their rounding. x = (16 k + j) ln 2 / 16 + r, r exact in f32;
+/* The quick way's sum less and plus EXP_ERROR, rounded. x = (16 k + j) ln 2 / 16 + r, r exact in f32;
  * t = 2^(k + j/16); e^x = (t + t r) + t (r^2 q(r)) + e^x rest, in the order of their size. */
 VEC_INLINE void exp_enclose(v16 x, v16 *below, v16 *above) {
     const v16 magic = v16_fma(x, v16_splat(0x1.715476p4f), v16_splat(VEC_MAGIC));
@@ -132,7 +134,7 @@ VEC_INLINE void exp_enclose(v16 x, v16 *below, v16 *above) {
     *below = v16_add(high, v16_fma(high, v16_splat(-2.0f * EXP_ERROR), low));
 }
 
-/* e^r in f32 for 16-bit results, where one step of the reduction is enough. The last bit is set, so that no result is
+/* e^r in f32 for 16-bit results, where one step of the reduction is enough; the polynomial was chosen by its results. The last bit is set, so that no result is
  * halfway between two of the dtype's. 2^-24 is missing from the sum because of two f16, 0x1f79 and 0x25cf, whose e^x
  * is so little below a halfway point that it would be rounded to it. All x of both dtypes were tried. */
 VEC_INLINE v16 exp_reduced_sticky(v16 x, v16 magic) {
