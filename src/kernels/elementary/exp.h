@@ -134,9 +134,10 @@ VEC_INLINE void exp_enclose(v16 x, v16 *below, v16 *above) {
     *below = v16_add(high, v16_fma(high, v16_splat(-2.0f * EXP_ERROR), low));
 }
 
-/* e^r in f32 for 16-bit results, where one step of the reduction is enough; the polynomial was chosen by its results. The last bit is set, so that no result is
+/* e^r in f32 for 16-bit results, where one step of the reduction is enough. The last bit is set, so that no result is
  * halfway between two of the dtype's. 2^-24 is missing from the sum because of two f16, 0x1f79 and 0x25cf, whose e^x
- * is so little below a halfway point that it would be rounded to it. All x of both dtypes were tried. */
+ * is so little below a halfway point that it would be rounded to it. The coefficients are the outcome of a search that
+ * tried all x of both dtypes. */
 VEC_INLINE v16 exp_reduced_sticky(v16 x, v16 magic) {
     const v16 r = v16_fma(v16_sub(magic, v16_splat(VEC_MAGIC)), v16_splat(-0x1.62e43p-1f), x);
     v16 p = v16_splat(0x1.14ad06p-7f);
