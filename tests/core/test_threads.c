@@ -101,6 +101,54 @@ static void threads_with_encoders_of_their_own(void **state) {
     }
 }
 
+/* Adds 1 to all of the shared vector, again and again, by a list that is committed again and again. */
+static void *add_ones(void *context) {
+    worker *w = context;
+    mlxn_encoder *encoder = NULL;
+    if (failed(w, mlxn_encoder_create(device, NULL, &encoder), "create encoder")) {
+        return NULL;
+    }
+    mlxn_exp_backward(encoder, w->shared_input, w->shared_input, w->shared_sum, MLXN_ACCUMULATE);
+    for (int round = 0; round < w->rounds; round++) {
+        if (failed(w, mlxn_encoder_commit_and_wait(encoder), "commit")) {
+            break;
+        }
+    }
+    mlxn_encoder_destroy(encoder);
+    return NULL;
+}
+
+/* Lists that write the same memory run one after the other, whichever threads commit them; none gets lost. */
+static void lists_on_shared_memory_take_turns(void **state) {
+    (void)state;
+    enum { ADDERS = 4, COUNT = 8192 };
+    const int rounds = test_is_slow_here() ? 200 : 4000;
+    worker workers[ADDERS];
+    device = test_device(2);
+    mlxn_buffer *ones = test_vector(device, MLXN_F32, COUNT), *sum = test_vector(device, MLXN_F32, COUNT);
+    float *data;
+    OK(mlxn_buffer_map(ones, (void **)&data));
+    for (int i = 0; i < COUNT; i++) {
+        data[i] = 1;
+    }
+    for (size_t i = 0; i < ADDERS; i++) {
+        workers[i] = (worker){.index = i, .rounds = rounds, .shared_input = ones, .shared_sum = sum};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, add_ones, &workers[i]), 0);
+    }
+    for (size_t i = 0; i < ADDERS; i++) {
+        assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+    }
+    OK(mlxn_buffer_map(sum, (void **)&data));
+    for (int i = 0; i < COUNT; i++) {
+        if (data[i] != (float)(ADDERS * rounds)) {
+            fail_msg("sum[%d] is %.0f, expected %d", i, (double)data[i], ADDERS * rounds);
+        }
+    }
+    mlxn_buffer_destroy(ones);
+    mlxn_buffer_destroy(sum);
+    mlxn_device_destroy(device);
+}
+
 static void nothing(const mlxn_call *call, uint64_t begin, uint64_t end) {
     (void)call;
     (void)begin;
@@ -171,6 +219,7 @@ static void devices_from_many_threads(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_with_encoders_of_their_own),
+        cmocka_unit_test(lists_on_shared_memory_take_turns),
         cmocka_unit_test(registry_from_many_threads),
         cmocka_unit_test(devices_from_many_threads),
     };
