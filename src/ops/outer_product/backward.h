@@ -26,8 +26,9 @@ VEC_INLINE void T_NAME(write_sums)(T *to, v16 sums, int64_t count, bool accumula
 
 /* One group: rows [first_row, first_row + rows) and columns [first_column, first_column + columns) of one item. */
 typedef struct T_NAME(tile) {
-    const T *dy;  /* its first element */
-    const T *end; /* of all of dy */
+    const T *dy;   /* its first element */
+    const T *next; /* the next group's first element */
+    const T *end;  /* of all of dy */
     int64_t m;
     int64_t rows, columns;
     const T *lhs;     /* of its first row */
@@ -46,14 +47,23 @@ VEC_INLINE void T_NAME(write_rows)(const T_NAME(tile) * tile, int64_t row, v16 s
     }
 }
 
-/* `count` rows from `dy` on, all of one leaf, side by side: what they share is then loaded once for all of them, and
- * memory delivers several streams at a time. Leaves the row sums of segment s in segments[16 * s + 0 … count - 1]. */
-VEC_INLINE void T_NAME(rows_abreast)(const T_NAME(tile) * tile, const T *dy, const float *lhs, const int count,
-                                     v16 *segments, const bool want_rows, const bool want_columns) {
+/* What to fetch while row `row` is worked on: the place far enough ahead, in the next group's rows if need be. Memory
+ * delivers long rows in pieces, between which the processor's own prefetching would start anew. */
+VEC_INLINE const T *T_NAME(ahead_of)(const T_NAME(tile) * tile, int64_t row) {
+    const int64_t distance = OUTER_AHEAD / tile->m;
+    row += distance > OUTER_ABREAST ? distance : OUTER_ABREAST;
+    return row < tile->rows ? tile->dy + row * tile->m : tile->next + (row - tile->rows) * tile->m;
+}
+
+/* `count` rows from `row` on, all of one leaf, side by side: what they share is then loaded once for all of them. The
+ * leaf's column sums start here if `fresh`. Leaves the row sums of segment s in segments[16 * s + 0 … count - 1]. */
+VEC_INLINE void T_NAME(rows_abreast)(const T_NAME(tile) * tile, int64_t row, const float *lhs, const int count,
+                                     const bool fresh, v16 *segments, const bool want_rows, const bool want_columns) {
+    const T *dy = tile->dy + row * tile->m, *ahead = T_NAME(ahead_of)(tile, row);
     float *leaf = tile->tree->leaf;
     for (int64_t s = 0; s * OUTER_SEGMENT < tile->columns; s++) {
         const int64_t stop = minimum((s + 1) * OUTER_SEGMENT, tile->columns);
-        v16 low[4], high[4]; /* canonical lanes 0 to 15 and 16 to 31 */
+        v16 low[OUTER_ABREAST], high[OUTER_ABREAST]; /* canonical lanes 0 to 15 and 16 to 31 */
         for (int r = 0; r < count; r++) {
             low[r] = high[r] = v16_zero();
         }
@@ -61,9 +71,12 @@ VEC_INLINE void T_NAME(rows_abreast)(const T_NAME(tile) * tile, const T *dy, con
         for (; j + 32 <= stop; j += 32) {
             const v16 rhs_low = want_rows ? v16_load_f32(tile->row + j) : v16_zero();
             const v16 rhs_high = want_rows ? v16_load_f32(tile->row + j + 16) : v16_zero();
-            v16 leaf_low = want_columns ? v16_load_f32(leaf + j) : v16_zero();
-            v16 leaf_high = want_columns ? v16_load_f32(leaf + j + 16) : v16_zero();
+            v16 leaf_low = want_columns && !fresh ? v16_load_f32(leaf + j) : v16_zero();
+            v16 leaf_high = want_columns && !fresh ? v16_load_f32(leaf + j + 16) : v16_zero();
             for (int r = 0; r < count; r++) {
+                for (int64_t line = 0; line < 32; line += 64 / (int64_t)sizeof *dy) {
+                    __builtin_prefetch(ahead + r * tile->m + j + line, 0, 2);
+                }
                 const v16 a = T_LOAD(dy + r * tile->m + j), b = T_LOAD(dy + r * tile->m + j + 16);
                 if (want_rows) {
                     low[r] = v16_fma(a, rhs_low, low[r]);
@@ -80,17 +93,20 @@ VEC_INLINE void T_NAME(rows_abreast)(const T_NAME(tile) * tile, const T *dy, con
             }
         }
         for (; j < stop; j += 16) {
+            v16 sums = want_columns && !fresh ? v16_load_f32(leaf + j) : v16_zero();
             for (int r = 0; r < count; r++) {
                 const v16 a = T_NAME(load_tail)(dy + r * tile->m + j, stop - j, tile->end);
-                const v16 rhs = v16_load_f32(tile->row + j);
                 if (want_rows && j % 32 == 0) {
-                    low[r] = v16_fma(a, rhs, low[r]);
+                    low[r] = v16_fma(a, v16_load_f32(tile->row + j), low[r]);
                 } else if (want_rows) {
-                    high[r] = v16_fma(a, rhs, high[r]);
+                    high[r] = v16_fma(a, v16_load_f32(tile->row + j), high[r]);
                 }
                 if (want_columns) {
-                    v16_store_f32(leaf + j, v16_fma(a, v16_splat(lhs[r]), v16_load_f32(leaf + j)));
+                    sums = v16_fma(a, v16_splat(lhs[r]), sums);
                 }
+            }
+            if (want_columns) {
+                v16_store_f32(leaf + j, sums);
             }
         }
         for (int r = 0; want_rows && r < count; r++) {
@@ -107,20 +123,25 @@ VEC_INLINE void T_NAME(rows_wide)(const T_NAME(tile) * tile, int64_t row, int64_
     if (want_columns) {
         T_NAME(widen)(lhs, tile->lhs + row, count);
     }
-    const T *dy = tile->dy + row * tile->m;
-    const bool abreast = tile->m * (int64_t)sizeof *dy > OUTER_ABREAST;
-    int64_t r = 0;
-    for (; abreast && r + 4 <= count; r += 4) {
-        T_NAME(rows_abreast)(tile, dy + r * tile->m, lhs + r, 4, &segments[0][r], want_rows, want_columns);
-    }
-    for (; r < count; r++) {
-        T_NAME(rows_abreast)(tile, dy + r * tile->m, lhs + r, 1, &segments[0][r], want_rows, want_columns);
+    for (int64_t r = 0; r < count;) {
+        const bool fresh = row % OUTER_LEAF == 0 && r == 0;
+        v16 *sums = &segments[0][r];
+        if (r + OUTER_ABREAST > count) {
+            T_NAME(rows_abreast)(tile, row + r, lhs + r, 1, fresh, sums, want_rows, want_columns);
+            r++;
+        } else if (fresh) {
+            T_NAME(rows_abreast)(tile, row, lhs, OUTER_ABREAST, true, sums, want_rows, want_columns);
+            r += OUTER_ABREAST;
+        } else {
+            T_NAME(rows_abreast)(tile, row + r, lhs + r, OUTER_ABREAST, false, sums, want_rows, want_columns);
+            r += OUTER_ABREAST;
+        }
     }
     if (want_rows) {
         v16 sums[OUTER_TILE / OUTER_SEGMENT];
         int64_t segment_count = 0;
         for (; segment_count * OUTER_SEGMENT < tile->columns; segment_count++) {
-            for (r = count; r < 16; r++) {
+            for (int64_t r = count; r < 16; r++) {
                 segments[segment_count][r] = v16_zero();
             }
             sums[segment_count] = v16_rowsum(segments[segment_count]);
@@ -181,9 +202,6 @@ VEC_INLINE void T_NAME(sum_tile)(const T_NAME(tile) * tile, const bool want_rows
         }
     }
     for (; row < tile->rows; row += 16) {
-        if (want_columns && row % OUTER_LEAF == 0) {
-            memset(tile->tree->leaf, 0, (size_t)tile->tree->width * sizeof(float));
-        }
         T_NAME(rows_wide)(tile, row, minimum(16, tile->rows - row), want_rows, want_columns);
         if (want_columns && (row % OUTER_LEAF == 16 || row + 16 >= tile->rows)) {
             tree_push(tile->tree);
@@ -231,6 +249,9 @@ VEC_INLINE void T_NAME(backward)(const mlxn_call *call, uint64_t begin, uint64_t
         const int64_t first_row = block * plan->block_rows;
         const int64_t first_column = column_tile * plan->tile_columns;
         tile.dy = dy + (item * n + first_row) * m + first_column;
+        tile.next = dy + item * n * m;
+        tile.next += block + 1 < plan->row_blocks ? (first_row + plan->block_rows) * m + first_column
+                                                  : first_column + plan->tile_columns;
         tile.rows = minimum(plan->block_rows, n - first_row);
         tile.columns = minimum(plan->tile_columns, m - first_column);
         if (want_rows) {

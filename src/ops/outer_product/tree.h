@@ -46,15 +46,21 @@ VEC_INLINE v16 pairwise_strided(const float *terms, int64_t count, int64_t strid
 
 /* The same for vectors of any width: the tree of column sums of a group. */
 typedef struct sum_tree {
-    float *leaf;   /* the next term, filled by the caller before tree_push */
-    float *levels; /* level l: what waits as a tree of 2^l terms */
-    int64_t width; /* of each, a multiple of 16 */
-    int64_t count; /* terms so far */
+    float *leaf;                 /* the next term, filled by the caller before tree_push */
+    float *levels[OUTER_LEVELS]; /* level l: what waits as a tree of 2^l terms */
+    int64_t width;               /* of each, a multiple of 16 */
+    int64_t count;               /* terms so far */
 } sum_tree;
 
+/* An empty tree in `memory` of OUTER_TREE floats; as many levels as there is room for. */
 VEC_INLINE void tree_begin(sum_tree *tree, float *memory, int64_t width) {
     width = (width + 15) / 16 * 16;
-    *tree = (sum_tree){.leaf = memory, .levels = memory + width, .width = width};
+    tree->leaf = memory;
+    tree->width = width;
+    tree->count = 0;
+    for (int64_t level = 0; level < OUTER_LEVELS && (level + 2) * width <= OUTER_TREE; level++) {
+        tree->levels[level] = memory + (level + 1) * width;
+    }
 }
 
 /* to = a + b; to may be b. */
@@ -64,25 +70,28 @@ VEC_INLINE void add_vectors(float *to, const float *a, const float *b, int64_t w
     }
 }
 
+/* Takes in the term in tree->leaf, which then points to where the next one goes. */
 VEC_INLINE void tree_push(sum_tree *tree) {
-    float *level = tree->levels;
-    for (int64_t bits = tree->count; (bits & 1) != 0; bits >>= 1, level += tree->width) {
-        add_vectors(tree->leaf, level, tree->leaf, tree->width);
+    float **level = tree->levels;
+    for (int64_t bits = tree->count; (bits & 1) != 0; bits >>= 1, level++) {
+        add_vectors(tree->leaf, *level, tree->leaf, tree->width);
     }
-    memcpy(level, tree->leaf, (size_t)tree->width * sizeof *level);
+    float *sum = tree->leaf;
+    tree->leaf = *level;
+    *level = sum;
     tree->count++;
 }
 
 /* The sum of all terms. */
 VEC_INLINE const float *tree_root(sum_tree *tree) {
     const float *root = NULL;
-    float *level = tree->levels;
-    for (int64_t bits = tree->count; bits != 0; bits >>= 1, level += tree->width) {
+    float **level = tree->levels;
+    for (int64_t bits = tree->count; bits != 0; bits >>= 1, level++) {
         if ((bits & 1) != 0) {
             if (root != NULL) {
-                add_vectors(level, level, root, tree->width);
+                add_vectors(*level, *level, root, tree->width);
             }
-            root = level;
+            root = *level;
         }
     }
     return root;
