@@ -147,7 +147,7 @@ mlxn_status mlxn_device_open(const char *name, const mlxn_device_options *option
     if (status != MLXN_OK) {
         return status;
     }
-    mlxn_device_info info;
+    mlxn_device_info info = {0};
     size_t index = find(name, &info);
     if (index == mlxn_device_count()) {
         const char *asked = name != NULL ? name : getenv("MLXN_DEVICE");

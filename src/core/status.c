@@ -9,12 +9,11 @@
 /* Long enough for a compiler's log of a screenful. */
 static _Thread_local char last_error[4096];
 
-mlxn_status mlxn_fail(mlxn_status status, const char *format, ...) {
+void mlxn_explain(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(last_error, sizeof last_error, format, arguments);
     va_end(arguments);
-    return status;
 }
 
 const char *mlxn_last_error(void) {
