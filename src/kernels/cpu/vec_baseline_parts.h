@@ -4,6 +4,9 @@
 
 #include <emmintrin.h>
 
+/* Too long to stand wherever it is used. */
+#define VEC_CALLED static __attribute__((noinline, unused))
+
 VEC_INLINE __m128i vec_select4(__m128i mask, __m128i x, __m128i y) {
     return _mm_or_si128(_mm_andnot_si128(mask, x), _mm_and_si128(mask, y));
 }
@@ -27,7 +30,7 @@ VEC_INLINE __m128d vec_sum_to_odd2(__m128d x, __m128d y) {
 
 /* x * y + z rounded once. The product is exact in f64; a sum rounded to odd there rounds to f32 as the exact one does,
  * since f64 has more than two bits beyond f32's, subnormals included. */
-VEC_INLINE __m128 vec_fma4(__m128 x, __m128 y, __m128 z) {
+VEC_CALLED __m128 vec_fma4(__m128 x, __m128 y, __m128 z) {
     __m128 x1 = _mm_movehl_ps(x, x), y1 = _mm_movehl_ps(y, y), z1 = _mm_movehl_ps(z, z);
     __m128d low = vec_sum_to_odd2(_mm_mul_pd(_mm_cvtps_pd(x), _mm_cvtps_pd(y)), _mm_cvtps_pd(z));
     __m128d high = vec_sum_to_odd2(_mm_mul_pd(_mm_cvtps_pd(x1), _mm_cvtps_pd(y1)), _mm_cvtps_pd(z1));
@@ -35,7 +38,7 @@ VEC_INLINE __m128 vec_fma4(__m128 x, __m128 y, __m128 z) {
 }
 
 /* The f16 nearest to f in the lower 16 bits of each lane, sign extended; NaNs are canonical already. */
-VEC_INLINE __m128i vec_to_f16_4(__m128 f) {
+VEC_CALLED __m128i vec_to_f16_4(__m128 f) {
     __m128i bits = _mm_castps_si128(f), magnitude = _mm_and_si128(bits, _mm_set1_epi32(0x7fffffff));
     __m128i sign = _mm_slli_epi32(_mm_srai_epi32(bits, 31), 15);
     /* Normal: the exponent's bias changes by 112, then 13 bits are rounded off to even. */
