@@ -150,56 +150,13 @@ VEC_INLINE void T_NAME(rows_wide)(const T_NAME(tile) * tile, int64_t row, int64_
     }
 }
 
-/* `leaves` leaves side by side, each of `rows` rows (at most 32), of less than 16 columns. Lanes beyond the columns
- * hold what follows in memory; row sums mask them, and of column sums they are never used. */
-VEC_INLINE void T_NAME(leaves_narrow)(const T_NAME(tile) * tile, int64_t row, int64_t rows, const int leaves,
-                                      const bool want_rows, const bool want_columns) {
-    const v16 mask = v16_mask((size_t)tile->columns);
-    const v16 rhs = v16_load_f32(tile->row);
-    v16 sums[4][16], columns[4];
-    for (int leaf = 0; leaf < leaves; leaf++) {
-        columns[leaf] = v16_zero();
-    }
-    for (int64_t half = 0; half < rows; half += 16) {
-        const int64_t count = minimum(16, rows - half);
-        float lhs[4][16];
-        for (int leaf = 0; want_columns && leaf < leaves; leaf++) {
-            T_NAME(widen)(lhs[leaf], tile->lhs + row + OUTER_LEAF * leaf + half, count);
-        }
-        for (int64_t r = 0; r < count; r++) {
-            for (int leaf = 0; leaf < leaves; leaf++) {
-                const T *dy = tile->dy + (row + OUTER_LEAF * leaf + half + r) * tile->m;
-                const v16 a = tile->end - dy >= 16 ? T_LOAD(dy) : T_LOAD_PART(dy, (size_t)tile->columns);
-                if (want_rows) {
-                    sums[leaf][r] = v16_and(v16_fma(a, rhs, v16_zero()), mask);
-                }
-                if (want_columns) {
-                    columns[leaf] = v16_fma(a, v16_splat(lhs[leaf][r]), columns[leaf]);
-                }
-            }
-        }
-        for (int leaf = 0; want_rows && leaf < leaves; leaf++) {
-            for (int64_t r = count; r < 16; r++) {
-                sums[leaf][r] = v16_zero();
-            }
-            T_NAME(write_rows)(tile, row + OUTER_LEAF * leaf + half, v16_rowsum(sums[leaf]), count);
-        }
-    }
-    for (int leaf = 0; want_columns && leaf < leaves; leaf++) {
-        v16_store_f32(tile->tree->leaf, columns[leaf]);
-        tree_push(tile->tree);
-    }
-}
+#include "ops/outer_product/narrow.h"
 
 VEC_INLINE void T_NAME(sum_tile)(const T_NAME(tile) * tile, const bool want_rows, const bool want_columns) {
     int64_t row = 0;
     if (tile->columns < 16) {
-        for (; row + 4 * OUTER_LEAF <= tile->rows; row += 4 * OUTER_LEAF) {
-            T_NAME(leaves_narrow)(tile, row, OUTER_LEAF, 4, want_rows, want_columns);
-        }
-        for (; row < tile->rows; row += OUTER_LEAF) {
-            T_NAME(leaves_narrow)(tile, row, minimum(OUTER_LEAF, tile->rows - row), 1, want_rows, want_columns);
-        }
+        T_NAME(sum_narrow)(tile, want_rows, want_columns);
+        row = tile->rows;
     }
     for (; row < tile->rows; row += 16) {
         T_NAME(rows_wide)(tile, row, minimum(16, tile->rows - row), want_rows, want_columns);

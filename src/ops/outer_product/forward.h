@@ -1,10 +1,12 @@
 /* The outer product's kernel for one dtype T, included once for each by cpu.c. */
 
+#include "ops/outer_product/lanes.h"
+
 /* Writes `count` products, the elements of row after row from the first on: rows of `width` columns, with column
  * values in `row` and, cyclically, 16 more behind them; row values in `column`, with 16 readable behind them.
  * Whole lines of y go out at once, also where a line holds the end of one row and the start of the next. */
 VEC_INLINE void T_NAME(products)(T *y, int64_t count, const float *column, const float *row, int64_t width,
-                                 const int32_t *expand, const bool stream) {
+                                 const expansion *lines, const bool stream) {
     int64_t j = 0; /* the place of the next element in its row */
     const int64_t misaligned = (int64_t)((uintptr_t)y / sizeof *y % 16);
     int64_t head = stream && misaligned > 0 ? 16 - misaligned : 0;
@@ -21,15 +23,21 @@ VEC_INLINE void T_NAME(products)(T *y, int64_t count, const float *column, const
         count -= head;
     }
     if (width < 16) {
+        const int64_t whole_rows = 16 / width, rest = 16 % width;
         for (; count > 0; count -= 16, y += 16) {
-            const v16 line = v16_mul(v16_expand(column, expand + 16 * j), v16_load_f32(row + j));
+            const v16 values = v16_expand_halves(column, column + lines->second[j], lines->index[j]);
+            const v16 line = v16_mul(values, v16_load_f32(row + j));
             if (count < 16) {
                 T_STORE_PART(y, line, (size_t)count);
                 return;
             }
             stream ? T_STREAM(y, line) : T_STORE(y, line);
-            column += (j + 16) / width;
-            j = (j + 16) % width;
+            column += whole_rows;
+            j += rest;
+            if (j >= width) {
+                j -= width;
+                column++;
+            }
         }
         return;
     }
@@ -65,12 +73,10 @@ static void T_NAME(outer_product)(const mlxn_call *call, uint64_t begin, uint64_
     const T *lhs = call->buffers[0], *rhs = call->buffers[1];
     T *y = call->buffers[2];
     float row[OUTER_TILE + 32], column[OUTER_ROWS + 32];
-    int32_t expand[16 * 16];
+    expansion lines;
     const int64_t n = plan->n, m = plan->m;
     if (m < 16) {
-        for (int32_t k = 0; k < 16 * m; k++) {
-            expand[k] = (k / 16 + k % 16) / (int32_t)m; /* from column k / 16 on, how many rows down lane k % 16 is */
-        }
+        expansion_begin(&lines, (int32_t)m);
     }
     int64_t loaded = -1;
     for (uint64_t group = begin; group < end; group++) {
@@ -94,9 +100,9 @@ static void T_NAME(outer_product)(const mlxn_call *call, uint64_t begin, uint64_
         for (int64_t piece = 0; piece < pieces; piece++) {
             T *to = y + (item * n + first_row + piece) * m + first_column;
             if (call->streaming) {
-                T_NAME(products)(to, count, column + piece, row, columns, expand, true);
+                T_NAME(products)(to, count, column + piece, row, columns, &lines, true);
             } else {
-                T_NAME(products)(to, count, column + piece, row, columns, expand, false);
+                T_NAME(products)(to, count, column + piece, row, columns, &lines, false);
             }
         }
     }
