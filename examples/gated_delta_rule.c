@@ -168,10 +168,14 @@ static double step64(double *const in[INPUTS], double *y, double *state) {
 static double difference(const float *got, const double *expected, int count) {
     double worst = 0, scale = 0;
     for (int i = 0; i < count; i++) {
-        worst = fmax(worst, fabs(got[i] - expected[i]));
-        scale = fmax(scale, fabs(expected[i]));
+        const double error = fabs(got[i] - expected[i]), size = fabs(expected[i]);
+        if (isnan(error)) {
+            return INFINITY;
+        }
+        worst = error > worst ? error : worst;
+        scale = size > scale ? size : scale;
     }
-    return isnan(worst) ? INFINITY : worst / scale;
+    return worst / scale;
 }
 
 static int report(const char *name, const float *got, const double *expected, int count, double limit) {
