@@ -111,8 +111,11 @@ static mlxn_status record_op(scenario *s, const mlxn_op_info *op) {
         status = mlxn_buffer_create(s->device, MLXN_F32, rank, shape, &arguments[k]);
         status = keep(s, status, arguments[k]);
     }
+    const size_t recorded = mlxn_encoder_dispatches(s->encoder);
     if (status == MLXN_OK)
         status = mlxn_encode(s->encoder, op->name, arguments, op_case_arguments(&c), MLXN_OVERWRITE);
+    if (status != MLXN_OK && mlxn_encoder_dispatches(s->encoder) != recorded)
+        status = MLXN_DEVICE_FAILED; /* half an op was left in the list */
     while (s->buffers > kept)
         mlxn_buffer_destroy(s->buffer[--s->buffers]);
     return status;
@@ -124,6 +127,12 @@ static mlxn_status record_all(scenario *s) {
         status = record_op(s, mlxn_op_at(i));
     const mlxn_dispatch dispatch = {
         .size = sizeof dispatch, .kernel = "nothing", .grid = {1, 1, 1}, .group = {1, 1, 1}};
+    /* An op of two dispatches, at odd and at even places, so that the list must grow between the two. */
+    for (int i = 0; i < 10 && status == MLXN_OK; i++) {
+        status = record_op(s, mlxn_op_find("outer_product_backward_rhs"));
+        if (i == 5 && status == MLXN_OK)
+            status = mlxn_encoder_dispatch(s->encoder, &dispatch);
+    }
     /* Enough for the list and its arena to grow several times. */
     for (int i = 0; i < 600 && status == MLXN_OK; i++)
         status = mlxn_encoder_dispatch(s->encoder, &dispatch);

@@ -101,10 +101,13 @@ static void threads_with_encoders_of_their_own(void **state) {
     }
 }
 
+static pthread_barrier_t all_are_there;
+
 /* Adds 1 to all of the shared vector, again and again, by a list that is committed again and again. */
 static void *add_ones(void *context) {
     worker *w = context;
     mlxn_encoder *encoder = NULL;
+    pthread_barrier_wait(&all_are_there);
     if (failed(w, mlxn_encoder_create(device, NULL, &encoder), "create encoder")) {
         return NULL;
     }
@@ -131,6 +134,7 @@ static void lists_on_shared_memory_take_turns(void **state) {
     for (int i = 0; i < COUNT; i++) {
         data[i] = 1;
     }
+    assert_int_equal(pthread_barrier_init(&all_are_there, NULL, ADDERS), 0);
     for (size_t i = 0; i < ADDERS; i++) {
         workers[i] = (worker){.index = i, .rounds = rounds, .shared_input = ones, .shared_sum = sum};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, add_ones, &workers[i]), 0);
@@ -138,6 +142,7 @@ static void lists_on_shared_memory_take_turns(void **state) {
     for (size_t i = 0; i < ADDERS; i++) {
         assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
     }
+    pthread_barrier_destroy(&all_are_there);
     OK(mlxn_buffer_map(sum, (void **)&data));
     for (int i = 0; i < COUNT; i++) {
         if (data[i] != (float)(ADDERS * rounds)) {
