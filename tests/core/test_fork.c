@@ -6,13 +6,17 @@
 
 #include "support/test.h"
 
+/* Neither ThreadSanitizer nor qemu-user allows threads in a forked child. */
+static bool threads_after_fork(void) {
 #if defined(__SANITIZE_THREAD__)
-#define NO_THREADS_AFTER_FORK 1 /* ThreadSanitizer does not allow them */
+    return false;
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define NO_THREADS_AFTER_FORK 1
+    return false;
 #endif
 #endif
+    return !test_is_emulated();
+}
 
 static mlxn_device *device;
 static mlxn_buffer *x, *y;
@@ -91,9 +95,8 @@ static void expect_success(pid_t child) {
 
 static void child_and_parent_work(void **state) {
     (void)state;
-#ifdef NO_THREADS_AFTER_FORK
-    skip();
-#endif
+    if (!threads_after_fork())
+        skip();
     for (size_t threads = 1; threads <= 4; threads++)
         for (int used = 0; used < 2; used++) { /* with the pool started before the fork, or not yet */
             prepare(threads);
@@ -113,9 +116,8 @@ static void child_and_parent_work(void **state) {
 
 static void grandchildren_work(void **state) {
     (void)state;
-#ifdef NO_THREADS_AFTER_FORK
-    skip();
-#endif
+    if (!threads_after_fork())
+        skip();
     prepare(3);
     assert_int_equal(use(), 0);
     const pid_t child = fork();
@@ -170,9 +172,8 @@ static void *register_all_the_time(void *context) {
 
 static void fork_while_others_work(void **state) {
     (void)state;
-#ifdef NO_THREADS_AFTER_FORK
-    skip();
-#endif
+    if (!threads_after_fork())
+        skip();
     prepare(2);
     atomic_store(&stop, false);
     pthread_t threads[2];

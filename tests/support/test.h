@@ -46,6 +46,9 @@ bool test_wants_op(const char *op);
 /* True under qemu, sanitizers or $MLXN_TEST_QUICK, where long loops are shortened. */
 bool test_is_slow_here(void);
 
+/* True under an emulator of another architecture, such as qemu-user, which cannot start threads in a forked child. */
+bool test_is_emulated(void);
+
 /* Opens the CPU device with so many threads (0 = as many as there are). */
 mlxn_device *test_device(size_t threads);
 
