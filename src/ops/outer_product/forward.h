@@ -75,8 +75,9 @@ static void T_NAME(outer_product)(const mlxn_call *call, uint64_t begin, uint64_
     float row[OUTER_TILE + 32], column[OUTER_ROWS + 32];
     expansion lines;
     const int64_t n = plan->n, m = plan->m;
-    if (m < 16) {
-        expansion_begin(&lines, (int32_t)m);
+    const int64_t last_columns = m - (plan->column_tiles - 1) * plan->tile_columns; /* only a last tile is narrow */
+    if (last_columns < 16) {
+        expansion_begin(&lines, (int32_t)last_columns);
     }
     int64_t loaded = -1;
     for (uint64_t group = begin; group < end; group++) {
