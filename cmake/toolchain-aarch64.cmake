@@ -14,5 +14,6 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 
 # Where the host also has libc6:arm64, its cache of libraries would pair that libc with the cross compiler's loader, and
-# threads would hang: the folder is named outright.
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib)
+# threads would hang: the folders are named outright.
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu
+  -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:${MLXN_SYSROOT}/usr/lib/aarch64-linux-gnu)
