@@ -47,16 +47,15 @@ VEC_INLINE void T_NAME(write_rows)(const T_NAME(tile) * tile, int64_t row, v16 s
     }
 }
 
-/* What to fetch while row `row` is worked on: the place far enough ahead, in the next group's rows if need be. Memory
- * delivers long rows in pieces, between which the processor's own prefetching would start anew. */
+/* What to fetch while row `row` is worked on: the place far enough ahead, in the next group's rows if need be. */
 VEC_INLINE const T *T_NAME(ahead_of)(const T_NAME(tile) * tile, int64_t row) {
     const int64_t distance = OUTER_AHEAD / tile->m;
     row += distance > OUTER_ABREAST ? distance : OUTER_ABREAST;
     return row < tile->rows ? tile->dy + row * tile->m : tile->next + (row - tile->rows) * tile->m;
 }
 
-/* `count` rows from `row` on, all of one leaf, side by side: what they share is then loaded once for all of them. The
- * leaf's column sums start here if `fresh`. Leaves the row sums of segment s in segments[16 * s + 0 … count - 1]. */
+/* `count` rows from `row` on, all of one leaf: one, or OUTER_ABREAST side by side, where what they share is loaded once
+ * for all of them and what follows is fetched ahead. The leaf's column sums start here if `fresh`. Leaves the row sums of segment s in segments[16 * s + 0 … count - 1]. */
 VEC_INLINE void T_NAME(rows_abreast)(const T_NAME(tile) * tile, int64_t row, const float *lhs, const int count,
                                      const bool fresh, v16 *segments, const bool want_rows, const bool want_columns) {
     const T *dy = tile->dy + row * tile->m, *ahead = T_NAME(ahead_of)(tile, row);
@@ -74,8 +73,10 @@ VEC_INLINE void T_NAME(rows_abreast)(const T_NAME(tile) * tile, int64_t row, con
             v16 leaf_low = want_columns && !fresh ? v16_load_f32(leaf + j) : v16_zero();
             v16 leaf_high = want_columns && !fresh ? v16_load_f32(leaf + j + 16) : v16_zero();
             for (int r = 0; r < count; r++) {
-                for (int64_t line = 0; line < 32; line += 64 / (int64_t)sizeof *dy) {
-                    __builtin_prefetch(ahead + r * tile->m + j + line, 0, 2);
+                if (count == OUTER_ABREAST) {
+                    for (int64_t line = 0; line < 32; line += 64 / (int64_t)sizeof *dy) {
+                        __builtin_prefetch(ahead + r * tile->m + j + line, 0, 2);
+                    }
                 }
                 const v16 a = T_LOAD(dy + r * tile->m + j), b = T_LOAD(dy + r * tile->m + j + 16);
                 if (want_rows) {
@@ -123,10 +124,11 @@ VEC_INLINE void T_NAME(rows_wide)(const T_NAME(tile) * tile, int64_t row, int64_
     if (want_columns) {
         T_NAME(widen)(lhs, tile->lhs + row, count);
     }
+    const bool abreast = reads_abreast(tile->m * (int64_t)sizeof(T), want_rows && want_columns);
     for (int64_t r = 0; r < count;) {
         const bool fresh = row % OUTER_LEAF == 0 && r == 0;
         v16 *sums = &segments[0][r];
-        if (r + OUTER_ABREAST > count) {
+        if (!abreast || r + OUTER_ABREAST > count) {
             T_NAME(rows_abreast)(tile, row + r, lhs + r, 1, fresh, sums, want_rows, want_columns);
             r++;
         } else if (fresh) {

@@ -11,7 +11,7 @@ enum {
     OUTER_SEGMENT = 1024, /* of a row sum (docs/numerics.md) */
     OUTER_LEAF = 32,      /* rows of a leaf of a column sum */
     OUTER_LEVELS = 16,    /* of the tree of leaves inside a group, at most */
-    OUTER_ABREAST = 2,    /* rows that are read side by side */
+    OUTER_ABREAST = 4,    /* rows that are read side by side */
     OUTER_AHEAD = 4096,   /* elements of dy between the one in work and the one that is fetched, at least */
     OUTER_TREE = 32768,   /* floats of that tree, at most: levels times columns */
     OUTER_CHUNK = 1024,   /* sums of a group of the finishing kernel */

@@ -11,6 +11,14 @@ VEC_INLINE int64_t minimum(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Whether rows of so many bytes are read side by side, with the next ones fetched ahead, or one after the other. Short
+ * rows make one stream, which the processor fetches ahead best by itself, as long as nothing else misses the first-level
+ * cache; long ones lie apart, and what they share outgrows that cache. For both gradients in one pass the loads and
+ * stores of the shared parts count more. (docs/performance.md has the figures.) */
+VEC_INLINE bool reads_abreast(int64_t row_bytes, bool both) {
+    return row_bytes > 8192 || (both && row_bytes < 2048);
+}
+
 /* The sum of `count` terms, in place. */
 VEC_INLINE v16 pairwise(v16 *terms, int64_t count) {
     while (count > 1) {
