@@ -219,14 +219,16 @@ static bool create_pool(const bench_plan *plan, bench_setting *setting) {
         tool_error("%s", mlxn_last_error());
         return false;
     }
-    /* Untouched pages may all be one page of zeros. */
-    char *zeros = tool_allocate((size_t)1 << 20, 1);
+    /* Untouched pages may all be one page of zeros, and some processors do not write zeros out to memory: what is read,
+     * copied and written is ones. */
+    char *ones = tool_allocate((size_t)1 << 20, 1);
+    memset(ones, 0xff, (size_t)1 << 20);
     mlxn_status status = MLXN_OK;
     for (int64_t at = 0; at < bytes && status == MLXN_OK; at += 1 << 20) {
         int64_t size = bytes - at < 1 << 20 ? bytes - at : 1 << 20;
-        status = mlxn_buffer_write(setting->pool, (size_t)at, (size_t)size, zeros);
+        status = mlxn_buffer_write(setting->pool, (size_t)at, (size_t)size, ones);
     }
-    free(zeros);
+    free(ones);
     return status == MLXN_OK;
 }
 
