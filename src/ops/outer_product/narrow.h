@@ -89,10 +89,15 @@ VEC_INLINE void T_NAME(sum_lanes)(const T_NAME(tile) * tile, const int lanes, co
         if (want_rows) {
             T_NAME(narrow_rows)(tile, dy, stride, row, NARROW_ROWS, lanes, packed, !want_columns);
         }
+        const bool touch = want_columns && !want_rows && lanes < 16 && tile->m <= lanes;
+        for (int64_t at = 0; touch && at < NARROW_ROWS * stride; at += 64 / (int64_t)sizeof *dy) {
+            (void)*(const volatile T *)(dy + at); /* a line after the other, as memory likes it; leaves lie apart */
+        }
         if (want_columns) {
             float lhs[NARROW_ROWS];
             T_NAME(widen)(lhs, tile->lhs + row, NARROW_ROWS);
-            tree_push_subtree(tile->tree, T_NAME(narrow_columns)(dy, stride, lhs, lanes, !want_rows), NARROW_LEVEL);
+            tree_push_subtree(tile->tree, T_NAME(narrow_columns)(dy, stride, lhs, lanes, !want_rows && lanes == 16),
+                              NARROW_LEVEL);
         }
     }
     for (; row < tile->rows; row += OUTER_LEAF) {
