@@ -238,21 +238,28 @@ class VectorExp(Peer):
         return lambda: self.function(data_x, data_y, x.size, threads, streaming)
 
 
-def find(threads):
-    """The peers that are here, mlxn first, and why each other one is not."""
+def find(threads, only):
+    """The peers that are here, mlxn first, and why each other one is not; of the peers those named in `only`, or all."""
     peers, missing = [Mlxn(threads)], {}
+
+    def wanted(name):
+        return not only or any(word.lower() in name.lower() for word in only)
+
     for kind in NumPy, Torch, Mlx, OpenBlas:
+        if not wanted(kind.name):
+            continue
         try:
             peers.append(kind(threads))
         except (ImportError, OSError) as error:
             missing[kind.name] = str(error).splitlines()[0]
+    functions = {"SLEEF u10": "peers_exp_sleef", "libmvec": "peers_exp_mvec", "glibc expf": "peers_exp_libm"}
+    functions = {name: function for name, function in functions.items() if wanted(name)}
     try:
-        shim = Shim()
+        shim = Shim() if functions else None
     except OSError as error:
         shim = None
-        missing["SLEEF, libmvec, glibc"] = str(error)
+        missing[", ".join(functions)] = str(error)
     if shim is not None:
-        functions = {"SLEEF u10": "peers_exp_sleef", "libmvec": "peers_exp_mvec", "glibc expf": "peers_exp_libm"}
         for name, function in functions.items():
             try:
                 peers.append(VectorExp(shim, name, function, threads))

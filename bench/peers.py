@@ -3,7 +3,7 @@
 
     python3 bench/peers.py                 # all jobs, two sizes; about three minutes
     python3 bench/peers.py --quick         # small arrays, few rounds: does everything run?
-    python3 bench/peers.py --threads 1
+    python3 bench/peers.py --threads 1 --only numpy openblas
     python3 bench/peers.py --exhaustive    # only the count of misrounded results of exp; some minutes
 
 Peers that are not installed are named and left out. README.md in this folder says how to install them.
@@ -21,6 +21,7 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
 parser.add_argument("--rounds", type=int, default=9)
 parser.add_argument("--quick", action="store_true")
+parser.add_argument("--only", nargs="+", default=[], metavar="PEER", help="leave the other peers out of the process")
 parser.add_argument("--exhaustive", action="store_true", help="only: misrounded results of exp over all 2^32 inputs")
 arguments = parser.parse_args()
 # The thread pools read these when they are loaded.
@@ -105,7 +106,7 @@ def speed_table(title, peers, elements, rows, columns):
 
 
 def main():
-    peers, missing = peer_libraries.find(arguments.threads)
+    peers, missing = peer_libraries.find(arguments.threads, arguments.only)
     print(f"mlxn beside its peers, {arguments.threads} threads, medians of {arguments.rounds} rounds")
     for peer in peers:
         print(f"- {peer.name}: {peer.version}")
