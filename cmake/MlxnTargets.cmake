@@ -23,8 +23,10 @@ function(mlxn_library target name file)
   set_target_properties(${target}_shared PROPERTIES EXPORT_NAME ${name}
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
   set_target_properties(${target}_static PROPERTIES EXPORT_NAME ${name}_static)
-  target_link_options(${target}_shared PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map"
-    LINKER:--no-undefined)
+  target_link_options(${target}_shared PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map")
+  if(NOT CMAKE_C_FLAGS MATCHES "-fsanitize") # clang leaves a sanitizer's functions to the program
+    target_link_options(${target}_shared PRIVATE LINKER:--no-undefined)
+  endif()
   foreach(library ${target}_shared ${target}_static)
     set_target_properties(${library} PROPERTIES OUTPUT_NAME ${file} LINKER_LANGUAGE C)
     target_include_directories(${library} INTERFACE
