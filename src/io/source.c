@@ -13,6 +13,13 @@ static mlxn_status fail_errno(const char *path, const char *doing) {
     return mlxn_io_fail(MLXN_FILE_FAILED, "%s: cannot %s: %s", path, doing, strerror(errno));
 }
 
+/* Whether what has come so far may be the start of a file in one of the formats: an endless device is not read until
+ * memory is gone. */
+static bool promising(const unsigned char *bytes, size_t size) {
+    const size_t brace = 8; /* of a .safetensors header, behind its length */
+    return size <= brace || memcmp(bytes, "\x93NUMPY", 6) == 0 || bytes[brace] == '{';
+}
+
 /* Reads a pipe or the like to its end. Memory grows with what has really come. */
 static mlxn_status read_stream(mlxn_file *file, int fd) {
     size_t capacity = (size_t)64 << 10;
@@ -30,10 +37,10 @@ static mlxn_status read_stream(mlxn_file *file, int fd) {
             free(bytes);
             return fail_errno(file->path, "read");
         }
-        if (got == 0) {
+        size += (size_t)got;
+        if (got == 0 || !promising(bytes, size)) {
             break;
         }
-        size += (size_t)got;
         if (size == capacity) {
             unsigned char *larger = capacity > SIZE_MAX / 2 ? NULL : realloc(bytes, capacity * 2);
             if (larger == NULL) {

@@ -307,6 +307,13 @@ static void pipe_is_read(void **state) {
     mlxn_file_close(file);
 }
 
+static void endless_device_is_refused(void **state) {
+    (void)state;
+    mlxn_file *file;
+    IO_FAILS(MLXN_BAD_FORMAT, "/dev/zero", mlxn_file_open("/dev/zero", NULL, &file));
+    assert_null(file);
+}
+
 /* More than one piece of the buffer that grows. */
 static void *feed_large(void *argument) {
     const io_bytes head = io_npy(1, "{'descr': '<u4', 'fortran_order': False, 'shape': (100000,), }\n", 0);
@@ -450,6 +457,7 @@ int main(void) {
         cmocka_unit_test_teardown(file_becomes_shorter, io_clean_folder),
         cmocka_unit_test_teardown(fortran_shapes, io_clean_folder),
         cmocka_unit_test_teardown(pipe_is_read, io_clean_folder),
+        cmocka_unit_test(endless_device_is_refused),
         cmocka_unit_test_teardown(large_pipe_is_loaded, io_clean_folder),
         cmocka_unit_test_teardown(not_readable, io_clean_folder),
         cmocka_unit_test_teardown(references, io_clean_folder),
