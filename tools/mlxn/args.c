@@ -12,24 +12,30 @@ typedef struct option_row {
     tool_option option;
     const char *value; /* what the help calls the value; NULL if the option takes none */
     const char *help;
+    const char *expected; /* what a bad value is told */
 } option_row;
 
 static const option_row options[] = {
-    {"--output", 'o', TOOL_OPTION_OUTPUT, "FILE...", "where the outputs go; every file from here on is one"},
+    {"--output", 'o', TOOL_OPTION_OUTPUT, "FILE...", "where the outputs go; every file from here on is one", NULL},
     {"--device", 'd', TOOL_OPTION_DEVICE, "NAME",
-     "run on this device (default: $MLXN_DEVICE or the best; see mlxn devices)"},
-    {"--threads", 't', TOOL_OPTION_THREADS, "N", "CPU threads (default: as many as this process may use)"},
-    {"--dtype", 0, TOOL_OPTION_DTYPE, "T", "f32, f16 or bf16"},
-    {"--accumulate", 0, TOOL_OPTION_ACCUMULATE, NULL, "add the gradient to what the output files hold"},
-    {"--exhaustive", 0, TOOL_OPTION_EXHAUSTIVE, NULL, "also all 2^32 inputs of every elementary function"},
-    {"--size", 0, TOOL_OPTION_SIZE, "BYTES,...", "bytes each job moves; K, M and G are powers of 1024"},
-    {"--shape", 0, TOOL_OPTION_SHAPE, "NxM", "the extents N and M (elementwise ops take N*M elements)"},
-    {"--reps", 0, TOOL_OPTION_REPS, "N", "timings of which the median is reported (default 9)"},
-    {"--overhead", 0, TOOL_OPTION_OVERHEAD, NULL, "time small work instead: one op and its wait, a replay of 1000"},
-    {"--json", 0, TOOL_OPTION_JSON, "FILE", "write the results as JSON"},
-    {"--plot", 0, TOOL_OPTION_PLOT, "FILE.svg", "draw the results with gnuplot"},
-    {"--help", 'h', TOOL_OPTION_HELP, NULL, "show this help"},
-    {"--version", 'V', TOOL_OPTION_VERSION, NULL, "show the version"},
+     "run on this device (default: $MLXN_DEVICE or the best; see mlxn devices)", NULL},
+    {"--threads", 't', TOOL_OPTION_THREADS, "N", "CPU threads (default: as many as this process may use)",
+     "a whole number from 1 to 4096"},
+    {"--dtype", 0, TOOL_OPTION_DTYPE, "T", "f32, f16 or bf16", "f32, f16 or bf16"},
+    {"--accumulate", 0, TOOL_OPTION_ACCUMULATE, NULL, "add the gradient to what the output files hold", NULL},
+    {"--exhaustive", 0, TOOL_OPTION_EXHAUSTIVE, NULL, "also all 2^32 inputs of every elementary function", NULL},
+    {"--size", 0, TOOL_OPTION_SIZE, "BYTES,...", "bytes each job moves; K, M and G are powers of 1024",
+     "bytes such as 64K,256M, at most 2^50"},
+    {"--shape", 0, TOOL_OPTION_SHAPE, "NxM", "the extents N and M (elementwise ops take N*M elements)",
+     "NxM such as 8192x256, at most 2^50 elements"},
+    {"--reps", 0, TOOL_OPTION_REPS, "N", "timings of which the median is reported (default 9)",
+     "a whole number from 1 to 100000"},
+    {"--overhead", 0, TOOL_OPTION_OVERHEAD, NULL, "time small work instead: one op and its wait, a replay of 1000",
+     NULL},
+    {"--json", 0, TOOL_OPTION_JSON, "FILE", "write the results as JSON", NULL},
+    {"--plot", 0, TOOL_OPTION_PLOT, "FILE.svg", "draw the results with gnuplot", NULL},
+    {"--help", 'h', TOOL_OPTION_HELP, NULL, "show this help", NULL},
+    {"--version", 'V', TOOL_OPTION_VERSION, NULL, "show the version", NULL},
 };
 enum { OPTION_COUNT = sizeof options / sizeof *options };
 
@@ -167,7 +173,7 @@ static bool apply(const parser *p, const option_row *row, const char *value) {
     default: /* the others are flags, or take their values as operands */
         break;
     }
-    return good ? true : fail(p, "%s: bad value '%s', expected %s", row->name, value, row->value);
+    return good ? true : fail(p, "%s: bad value '%s', expected %s", row->name, value, row->expected);
 }
 
 /* The option that `text` names, and where its value begins if it came as --name=value or -nvalue. */
@@ -207,7 +213,9 @@ static bool take_option(const parser *p, int argc, char *const *argv, int *index
     if (row->value && (!value || !*value)) {
         /* No value is itself an option: `--json --plot` is a forgotten value, not a file called --plot. */
         if (value || *index + 1 >= argc || argv[*index + 1][0] == '-' || !argv[*index + 1][0]) {
-            return fail(p, "%s needs a value", row->name);
+            const char *next = value || *index + 1 >= argc ? "" : argv[*index + 1];
+            return *next ? fail(p, "%s needs a value, not '%s'", row->name, next)
+                         : fail(p, "%s needs a value", row->name);
         }
         value = argv[++*index];
     }
