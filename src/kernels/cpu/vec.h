@@ -19,7 +19,6 @@
  *   void v16_store_T(p, v)         any alignment; f16 and bf16 rounded to nearest even, a NaN canonical
  *   void v16_store_part_T(p, v, n) the first n < 16 elements; writes nothing beyond
  *   void v16_stream_T(p, v)        past the cache; p aligned to 16 elements
- *   v16 v16_expand(p, index)       lane l = p[index[l]], index 0 to 15; p holds 16 f32
  *   v16 v16_lookup(p, n)           lane l = p[the low 4 bits of n's lane l]; p holds 16 f32
  *
  *   VEC_FUSES                      true where v16_fma and v16_lookup are cheap

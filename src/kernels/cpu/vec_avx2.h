@@ -127,10 +127,6 @@ VEC_INLINE v16 v16_lookup(const float *p, n16 at) {
     return v16_blend(v16_of(n16_shl(at, 28)), low, high); /* blends by the top bit: index bit 3 */
 }
 
-VEC_INLINE v16 v16_expand(const float *p, const int32_t *index) {
-    return v16_lookup(p, n16_of(v16_load_f32((const float *)(const void *)index)));
-}
-
 /* The row sums of r[0 … 8). Rows 0 to 3 gather in the low half of the register, 4 to 7 in the high one. */
 VEC_INLINE __m256 vec_rowsum8(const v16 *r) {
     __m256 two[4];

@@ -100,10 +100,6 @@ VEC_INLINE void v16_store_part_f32(float *p, v16 v, size_t n) {
 
 VEC_INLINE v16 v16_lookup(const float *p, n16 at) { return (v16){_mm512_permutexvar_ps(at.v, _mm512_loadu_ps(p))}; }
 
-VEC_INLINE v16 v16_expand(const float *p, const int32_t *index) {
-    return v16_lookup(p, (n16){_mm512_loadu_si512(index)});
-}
-
 /* Each round halves the lanes of a row and doubles the rows of a register; the rows are paired such that
  * the last round leaves them in order. */
 VEC_INLINE v16 v16_rowsum(const v16 *r) {

@@ -191,7 +191,10 @@ VEC_INLINE v16 v16_lookup(const float *p, n16 n) {
     int32_t at[16];
     n = n16_and(n, n16_splat(15));
     memcpy(at, &n, sizeof at);
-    return v16_expand(p, at);
+    float line[16];
+    for (size_t lane = 0; lane < 16; lane++)
+        line[lane] = p[at[lane]];
+    return v16_load_f32(line);
 }
 
 #endif

@@ -16,13 +16,6 @@ VEC_INLINE void v16_store_part_f32(float *p, v16 v, size_t n) {
     memcpy(p, line, n * sizeof *p);
 }
 
-VEC_INLINE v16 v16_expand(const float *p, const int32_t *index) {
-    float line[16];
-    for (size_t lane = 0; lane < 16; lane++)
-        line[lane] = p[index[lane]];
-    return v16_load_f32(line);
-}
-
 VEC_INLINE v16 v16_rowsum(const v16 *r) {
     return (v16){vec_rowsum4(r), vec_rowsum4(r + 4), vec_rowsum4(r + 8), vec_rowsum4(r + 12)};
 }

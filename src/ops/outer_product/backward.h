@@ -55,7 +55,8 @@ VEC_INLINE const T *T_NAME(ahead_of)(const T_NAME(tile) * tile, int64_t row) {
 }
 
 /* `count` rows from `row` on, all of one leaf: one, or OUTER_ABREAST side by side, where what they share is loaded once
- * for all of them and what follows is fetched ahead. The leaf's column sums start here if `fresh`. Leaves the row sums of segment s in segments[16 * s + 0 … count - 1]. */
+ * for all of them and what follows is fetched ahead. The leaf's column sums start here if `fresh`. Leaves the row sums
+ * of segment s in segments[16 * s + 0 … count - 1]. */
 VEC_INLINE void T_NAME(rows_abreast)(const T_NAME(tile) * tile, int64_t row, const float *lhs, const int count,
                                      const bool fresh, v16 *segments, const bool want_rows, const bool want_columns) {
     const T *dy = tile->dy + row * tile->m, *ahead = T_NAME(ahead_of)(tile, row);
