@@ -16,8 +16,6 @@ typedef struct mlxn_memory {
 } mlxn_memory;
 
 typedef struct mlxn_backend {
-    const char *name; /* the device's name up to the colon */
-
     /* The devices of this backend, at least one entry; an entry that is not available says why. */
     size_t (*count)(void);
     void (*describe)(size_t index, mlxn_device_info *info);

@@ -161,12 +161,12 @@ mlxn_slice mlxn_slice_of(const mlxn_buffer *buffer, mlxn_access access) {
     return (mlxn_slice){buffer->storage, buffer->offset, buffer->bytes, access};
 }
 
-static uintptr_t begin_of(const mlxn_slice *slice) {
+uintptr_t mlxn_slice_begin(const mlxn_slice *slice) {
     return slice->storage->memory.address + slice->offset;
 }
 
-static bool overlap(const mlxn_slice *a, const mlxn_slice *b) {
-    return begin_of(a) < begin_of(b) + b->bytes && begin_of(b) < begin_of(a) + a->bytes;
+bool mlxn_slices_overlap(const mlxn_slice *a, const mlxn_slice *b) {
+    return mlxn_slice_begin(a) < mlxn_slice_begin(b) + b->bytes && mlxn_slice_begin(b) < mlxn_slice_begin(a) + a->bytes;
 }
 
 /* Whether two dispatches touch the same memory and one of them writes it. */
@@ -174,7 +174,7 @@ static bool conflict(const mlxn_record *a, const mlxn_record *b) {
     for (uint32_t i = 0; i < a->slice_count; i++) {
         for (uint32_t j = 0; j < b->slice_count; j++) {
             const unsigned either = (unsigned)a->slices[i].access | (unsigned)b->slices[j].access;
-            if ((either & MLXN_WRITE) != 0 && overlap(&a->slices[i], &b->slices[j])) {
+            if ((either & MLXN_WRITE) != 0 && mlxn_slices_overlap(&a->slices[i], &b->slices[j])) {
                 return true;
             }
         }
@@ -374,10 +374,11 @@ static mlxn_status check_bindings(const mlxn_encoder *encoder, const mlxn_dispat
         }
         slices[i] = mlxn_slice_of(binding->buffer, binding->access);
         for (size_t j = 0; j < i; j++) {
-            const bool same = begin_of(&slices[i]) == begin_of(&slices[j]) && slices[i].bytes == slices[j].bytes &&
-                              slices[i].access == MLXN_READ_WRITE && slices[j].access == MLXN_READ_WRITE;
+            const bool same = mlxn_slice_begin(&slices[i]) == mlxn_slice_begin(&slices[j]) &&
+                              slices[i].bytes == slices[j].bytes && slices[i].access == MLXN_READ_WRITE &&
+                              slices[j].access == MLXN_READ_WRITE;
             const unsigned either = (unsigned)slices[i].access | (unsigned)slices[j].access;
-            if ((either & MLXN_WRITE) != 0 && !same && overlap(&slices[i], &slices[j])) {
+            if ((either & MLXN_WRITE) != 0 && !same && mlxn_slices_overlap(&slices[i], &slices[j])) {
                 return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: %s: buffers %zu and %zu overlap and one is written",
                                  dispatch_call, dispatch->kernel, j, i);
             }

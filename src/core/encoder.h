@@ -45,6 +45,10 @@ typedef struct mlxn_recording {
 /* The whole of a buffer as a slice. */
 mlxn_slice mlxn_slice_of(const mlxn_buffer *buffer, mlxn_access access);
 
+/* Where a slice begins for the device, and whether two slices share a byte. */
+uintptr_t mlxn_slice_begin(const mlxn_slice *slice);
+bool mlxn_slices_overlap(const mlxn_slice *a, const mlxn_slice *b);
+
 /* Appends a dispatch. The arguments are right by now; what can fail is memory and the kernel's compilation. The
  * caller passes a failure to mlxn_encoder_fail. */
 mlxn_status mlxn_encoder_record(mlxn_encoder *encoder, const mlxn_recording *recording);

@@ -124,15 +124,6 @@ static mlxn_status check_arguments(const mlxn_op_info *info, const mlxn_buffer *
     return MLXN_OK;
 }
 
-/* The first and the last byte but one of a buffer, as addresses. */
-static uintptr_t begin_of(const mlxn_buffer *buffer) {
-    return buffer->storage->memory.address + buffer->offset;
-}
-
-static uintptr_t end_of(const mlxn_buffer *buffer) {
-    return begin_of(buffer) + buffer->bytes;
-}
-
 static mlxn_status check_outputs(const mlxn_op *op, mlxn_buffer *const *arguments, mlxn_mode mode) {
     const mlxn_op_info *info = &op->info;
     const size_t count = info->input_count + info->output_count;
@@ -144,10 +135,11 @@ static mlxn_status check_outputs(const mlxn_op *op, mlxn_buffer *const *argument
         }
         for (size_t j = 0; j < i; j++) {
             const mlxn_buffer *other = arguments[j];
-            if (begin_of(output) >= end_of(other) || begin_of(other) >= end_of(output)) {
+            const mlxn_slice written = mlxn_slice_of(output, MLXN_WRITE), also = mlxn_slice_of(other, MLXN_READ);
+            if (!mlxn_slices_overlap(&written, &also)) {
                 continue;
             }
-            const bool exact = begin_of(output) == begin_of(other) && j < info->input_count;
+            const bool exact = mlxn_slice_begin(&written) == mlxn_slice_begin(&also) && j < info->input_count;
             if (!exact || !op->exact_alias || mode != MLXN_OVERWRITE) {
                 return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: %s overlaps %s in memory%s",
                                  title_of(info, arguments[0]).text, info->arguments[i].name, info->arguments[j].name,

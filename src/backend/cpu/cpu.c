@@ -278,7 +278,6 @@ static mlxn_status cpu_wait(mlxn_device *device, mlxn_list *list) {
 
 extern const mlxn_backend mlxn_cpu_backend;
 const mlxn_backend mlxn_cpu_backend = {
-    .name = "cpu",
     .count = cpu_count,
     .describe = cpu_describe,
     .open = cpu_open,
