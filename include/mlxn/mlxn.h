@@ -150,6 +150,7 @@ typedef struct mlxn_device_info {
     char detail[64];      /* how it is used: instruction set, threads, driver version */
     bool available;       /* false: `reason` says why, and the device cannot be opened */
     bool is_default;      /* what mlxn_device_open(NULL) opens here */
+    bool gpu;             /* a graphics processor: preferred by mlxn_device_open(NULL) */
     char reason[160];
     size_t threads;       /* CPU: worker threads by default; else 0 */
     uint64_t cache_bytes; /* of the last-level cache, 0 if unknown */
@@ -163,7 +164,7 @@ MLXN_API size_t mlxn_device_count(void);
 MLXN_API MLXN_NODISCARD mlxn_status mlxn_device_at(size_t index, mlxn_device_info *info);
 
 /* Opens a device by name: "cpu", "cuda:0", "opencl:0". NULL means $MLXN_DEVICE or, where that is unset
- * or empty, the best device present. `options` may be NULL. MLXN_NOT_FOUND if there is no such device
+ * or empty, the best device present: the first graphics processor of the list, else its first device. `options` may be NULL. MLXN_NOT_FOUND if there is no such device
  * here (the message says why). Destroy it with mlxn_device_destroy.
  *
  * The CPU device picks the best instruction set of the machine; the environment variable MLXN_MAX_ISA
@@ -331,8 +332,9 @@ typedef struct mlxn_dispatch {
     size_t binding_count;
     const void *constants; /* at most MLXN_MAX_CONSTANT_BYTES, copied; NULL if constant_bytes is 0 */
     size_t constant_bytes;
-    uint64_t grid[3];  /* groups in x, y, z, each at least 1 */
-    uint32_t group[3]; /* GPU threads of a group, each at least 1; the CPU runs groups whole */
+    uint64_t grid[3];     /* groups in x, y, z, each at least 1 */
+    uint32_t group[3];    /* GPU threads of a group, each at least 1; the CPU runs groups whole */
+    uint32_t local_bytes; /* GPU: bytes of local memory that a group gets besides what the kernel declares; else 0 */
 } mlxn_dispatch;
 
 /* Records a dispatch of a kernel that the user added; built-in kernels are reached through their ops.

@@ -153,7 +153,7 @@ mlxn_status mlxn_buffer_wrap(mlxn_device *device, mlxn_dtype dtype, size_t rank,
     if (made.bytes > UINTPTR_MAX - (uintptr_t)memory) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: %zu bytes from there leave the address space", call, made.bytes);
     }
-    if (!device->backend->takes_functions) {
+    if (device->backend->compile != NULL) {
         return mlxn_fail(MLXN_UNSUPPORTED, "%s: %s does not work in host memory", call, device->info.name);
     }
     status = new_storage(device, call, &made.storage);
@@ -161,7 +161,7 @@ mlxn_status mlxn_buffer_wrap(mlxn_device *device, mlxn_dtype dtype, size_t rank,
         return status;
     }
     made.storage->wrapped = true;
-    made.storage->memory = (mlxn_memory){(uintptr_t)memory, memory, made.bytes};
+    made.storage->memory = (mlxn_memory){.address = (uintptr_t)memory, .host = memory, .bytes = made.bytes};
     status = publish(call, &made, buffer);
     if (status != MLXN_OK) {
         mlxn_storage_release(made.storage);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every open device. Before a fork all locks are taken, in the order list, devices, registries, so that the
+/* Every open device. Before a fork all locks are taken, in the order list, compilations, devices, registries, so that the
  * child finds none of them held by a thread that it has not. */
 static mlxn_device *open_devices;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -12,6 +12,9 @@ static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void before_fork(void) {
     pthread_mutex_lock(&list_lock);
+    for (mlxn_device *device = open_devices; device != NULL; device = device->next) {
+        pthread_mutex_lock(&device->registry.compiling);
+    }
     for (mlxn_device *device = open_devices; device != NULL; device = device->next) {
         pthread_mutex_lock(&device->lock);
     }
@@ -24,6 +27,7 @@ static void after_fork_in_parent(void) {
     for (mlxn_device *device = open_devices; device != NULL; device = device->next) {
         pthread_mutex_unlock(&device->registry.lock);
         pthread_mutex_unlock(&device->lock);
+        pthread_mutex_unlock(&device->registry.compiling);
     }
     pthread_mutex_unlock(&list_lock);
 }
@@ -59,25 +63,54 @@ size_t mlxn_device_count(void) {
     return count;
 }
 
-static void describe(size_t index, mlxn_device_info *info) {
-    const mlxn_backend *backend = entry_at(&index);
+static void describe(const mlxn_backend *backend, size_t index, mlxn_device_info *info) {
     *info = (mlxn_device_info){.size = sizeof *info};
     backend->describe(index, info);
 }
 
-/* The entry that a NULL name opens: $MLXN_DEVICE, or the first that is available. mlxn_device_count() if none. */
-static size_t find(const char *name, mlxn_device_info *info) {
+/* Whether a device of the backend can have this name: the others' drivers need not be woken for it. */
+static bool may_have(const mlxn_backend *backend, const char *name) {
+    const size_t length = strlen(backend->prefix);
+    return strncmp(name, backend->prefix, length) == 0 && (name[length] == '\0' || name[length] == ':');
+}
+
+/* The entry called `name`, with its backend and its index there; NULL if there is none. */
+static const mlxn_backend *find_name(const char *name, size_t *index, mlxn_device_info *info) {
+    for (size_t i = 0; i < mlxn_backend_count; i++) {
+        const mlxn_backend *backend = mlxn_backends[i];
+        const size_t count = may_have(backend, name) ? backend->count() : 0;
+        for (*index = 0; *index < count; ++*index) {
+            describe(backend, *index, info);
+            if (strcmp(info->name, name) == 0) {
+                return backend;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The best entry: the first graphics processor, else the first device of all. */
+static const mlxn_backend *find_best(size_t *index, mlxn_device_info *info) {
+    for (int gpu = 1; gpu >= 0; gpu--) {
+        for (size_t i = 0; i < mlxn_backend_count; i++) {
+            const size_t count = mlxn_backends[i]->count();
+            for (*index = 0; *index < count; ++*index) {
+                describe(mlxn_backends[i], *index, info);
+                if (info->available && (info->gpu || gpu == 0)) {
+                    return mlxn_backends[i];
+                }
+            }
+        }
+    }
+    return NULL;
+}
+
+/* What a NULL name opens: $MLXN_DEVICE, or the best. */
+static const mlxn_backend *find(const char *name, size_t *index, mlxn_device_info *info) {
     if (name == NULL) {
         name = getenv("MLXN_DEVICE");
     }
-    const size_t count = mlxn_device_count();
-    for (size_t i = 0; i < count; i++) {
-        describe(i, info);
-        if (name == NULL || name[0] == '\0' ? info->available : strcmp(info->name, name) == 0) {
-            return i;
-        }
-    }
-    return count;
+    return name == NULL || name[0] == '\0' ? find_best(index, info) : find_name(name, index, info);
 }
 
 mlxn_status mlxn_device_at(size_t index, mlxn_device_info *info) {
@@ -92,8 +125,10 @@ mlxn_status mlxn_device_at(size_t index, mlxn_device_info *info) {
                          mlxn_device_count());
     }
     mlxn_device_info best;
-    describe(index, info);
-    info->is_default = find(NULL, &best) == index;
+    size_t best_index = 0;
+    const mlxn_backend *backend = entry_at(&index);
+    describe(backend, index, info);
+    info->is_default = find(NULL, &best_index, &best) == backend && best_index == index;
     return MLXN_OK;
 }
 
@@ -132,7 +167,9 @@ static void unlink_device(mlxn_device *device) {
 }
 
 static void free_device(mlxn_device *device) {
-    mlxn_registry_clear(device);
+    if (device->cache_folder != NULL) {
+        mlxn_free(&device->allocator, device->cache_folder, strlen(device->cache_folder) + 1);
+    }
     pthread_mutex_destroy(&device->lock);
     const mlxn_allocator allocator = device->allocator;
     mlxn_free(&allocator, device, sizeof *device);
@@ -148,8 +185,9 @@ mlxn_status mlxn_device_open(const char *name, const mlxn_device_options *option
         return status;
     }
     mlxn_device_info info = {0};
-    size_t index = find(name, &info);
-    if (index == mlxn_device_count()) {
+    size_t index = 0;
+    const mlxn_backend *backend = find(name, &index, &info);
+    if (backend == NULL) {
         const char *asked = name != NULL ? name : getenv("MLXN_DEVICE");
         return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_open: there is no device \"%.40s\" here%s",
                          asked != NULL ? asked : "", name == NULL ? " (MLXN_DEVICE names it)" : "");
@@ -163,14 +201,12 @@ mlxn_status mlxn_device_open(const char *name, const mlxn_device_options *option
     if (opened == NULL) {
         return mlxn_fail(MLXN_OUT_OF_MEMORY, "mlxn_device_open: no memory for the handle");
     }
-    *opened = (mlxn_device){.references = 1,
-                            .backend = entry_at(&index),
-                            .allocator = *allocator,
-                            .info = info,
-                            .lock = PTHREAD_MUTEX_INITIALIZER};
+    *opened = (mlxn_device){
+        .references = 1, .backend = backend, .allocator = *allocator, .info = info, .lock = PTHREAD_MUTEX_INITIALIZER};
     mlxn_registry_init(&opened->registry);
     status = opened->backend->open(opened, index, options);
     if (status != MLXN_OK) {
+        mlxn_registry_clear(opened);
         free_device(opened);
         return status;
     }
@@ -188,6 +224,7 @@ mlxn_device *mlxn_device_retain(mlxn_device *device) {
 void mlxn_device_release(mlxn_device *device) {
     if (atomic_fetch_sub_explicit(&device->references, 1, memory_order_acq_rel) == 1) {
         unlink_device(device);
+        mlxn_registry_clear(device);
         device->backend->close(device);
         free_device(device);
     }

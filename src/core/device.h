@@ -16,6 +16,8 @@ struct mlxn_device {
     mlxn_allocator allocator;
     mlxn_device_info info;
     void *state;          /* the backend's */
+    size_t local_bytes;   /* GPU: local memory of a group, at most */
+    char *cache_folder;   /* GPU: of compiled kernels; NULL = nothing is kept */
     pthread_mutex_t lock; /* held while work is committed or memory copied: what fixes the order of work */
     mlxn_registry registry;
     mlxn_device *next, *previous; /* the list of open devices, which fork needs */

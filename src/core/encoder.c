@@ -97,14 +97,23 @@ void mlxn_encoder_rewind(mlxn_encoder *encoder, size_t count) {
     }
 }
 
+/* Waits for the encoder's work and empties the list. */
+static void finish_work(mlxn_encoder *encoder) {
+    const mlxn_backend *backend = encoder->device->backend;
+    backend->wait(encoder->device, &encoder->list);
+    if (backend->forget != NULL) {
+        backend->forget(encoder->device, &encoder->list);
+    }
+    mlxn_encoder_rewind(encoder, 0);
+}
+
 void mlxn_encoder_destroy(mlxn_encoder *encoder) {
     if (encoder == NULL) {
         return;
     }
     mlxn_device *device = encoder->device;
     const mlxn_allocator *allocator = &device->allocator;
-    device->backend->wait(device, &encoder->list);
-    mlxn_encoder_rewind(encoder, 0);
+    finish_work(encoder);
     for (size_t i = 0; i < encoder->scratch_count; i++) {
         mlxn_storage_release(encoder->scratch[i]);
     }
@@ -122,8 +131,7 @@ mlxn_status mlxn_encoder_reset(mlxn_encoder *encoder) {
     if (encoder == NULL) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_encoder_reset: encoder is NULL");
     }
-    encoder->device->backend->wait(encoder->device, &encoder->list);
-    mlxn_encoder_rewind(encoder, 0);
+    finish_work(encoder);
     encoder->status = MLXN_OK;
     encoder->message[0] = '\0';
     encoder->committed = encoder->timed = false;
@@ -213,17 +221,20 @@ static mlxn_record *new_record(mlxn_encoder *encoder, const mlxn_recording *reco
     }
     for (size_t i = 0; i < count; i++) {
         slices[i] = recording->slices[i];
-        const mlxn_memory *of = &slices[i].storage->memory;
-        pointers[i] = of->host != NULL ? (char *)of->host + slices[i].offset : NULL;
+        pointers[i] = (void *)mlxn_slice_begin(&slices[i]);
     }
     return record;
 }
 
 mlxn_status mlxn_encoder_record(mlxn_encoder *encoder, const mlxn_recording *recording) {
     mlxn_device *device = encoder->device;
-    const mlxn_kernel *kernel = mlxn_registry_find(device, recording->kernel);
+    mlxn_kernel *kernel = mlxn_registry_find(device, recording->kernel);
     if (kernel == NULL) {
         return mlxn_fail(MLXN_NOT_FOUND, "%s: %s has no kernel of this name", recording->kernel, device->info.name);
+    }
+    const mlxn_status status = mlxn_registry_compile(device, kernel);
+    if (status != MLXN_OK) {
+        return status;
     }
     mlxn_list *list = &encoder->list;
     if (list->count == list->capacity) {
@@ -245,6 +256,8 @@ mlxn_status mlxn_encoder_record(mlxn_encoder *encoder, const mlxn_recording *rec
         }
     }
     record->kernel = kernel;
+    record->constant_bytes = (uint32_t)recording->constant_bytes;
+    record->local_bytes = recording->local_bytes;
     memcpy(record->call.grid, recording->grid, sizeof record->call.grid);
     memcpy(record->group, recording->group, sizeof record->group);
     record->groups = recording->grid[0] * recording->grid[1] * recording->grid[2];
@@ -444,7 +457,8 @@ mlxn_status mlxn_encoder_dispatch(mlxn_encoder *encoder, const mlxn_dispatch *di
                                     .slices = slices,
                                     .slice_count = dispatch->binding_count,
                                     .constants = dispatch->constants,
-                                    .constant_bytes = dispatch->constant_bytes};
+                                    .constant_bytes = dispatch->constant_bytes,
+                                    .local_bytes = dispatch->local_bytes};
         memcpy(recording.grid, dispatch->grid, sizeof recording.grid);
         memcpy(recording.group, dispatch->group, sizeof recording.group);
         for (size_t i = 0; i < dispatch->binding_count; i++) {

@@ -14,11 +14,13 @@ typedef struct mlxn_slice {
 /* One dispatch of the list. */
 typedef struct mlxn_record {
     const mlxn_kernel *kernel;
-    mlxn_call call;       /* its arrays follow the record */
+    mlxn_call call; /* its arrays follow the record; on a GPU the buffers are its addresses */
+    uint32_t constant_bytes;
     uint64_t groups;      /* of the grid, all three extents together */
     uint64_t cost;        /* bytes moved, about: what decides how the work is shared out */
     uint64_t nanoseconds; /* of the last commit, where timing is on */
     uint32_t group[3];
+    uint32_t local_bytes;
     uint32_t slice_count;
     bool barrier; /* must see the results of the dispatches before it; without, it may run beside those since
                      the last barrier */
@@ -28,6 +30,7 @@ typedef struct mlxn_record {
 struct mlxn_list {
     mlxn_record **records;
     size_t count, capacity;
+    void *state; /* the backend's: what it keeps of a commit for the next */
 };
 
 /* What an op gives the encoder. */
@@ -37,9 +40,10 @@ typedef struct mlxn_recording {
     size_t slice_count;
     const void *constants; /* at most MLXN_MAX_CONSTANT_BYTES */
     size_t constant_bytes;
-    uint64_t grid[3];  /* each at least 1 */
-    uint32_t group[3]; /* GPU threads; 0 on the CPU */
-    uint64_t cost;     /* bytes read and written */
+    uint64_t grid[3];     /* each at least 1 */
+    uint32_t group[3];    /* GPU threads; 0 on the CPU */
+    uint32_t local_bytes; /* GPU: local memory of a group that the kernel does not declare itself */
+    uint64_t cost;        /* bytes read and written */
 } mlxn_recording;
 
 /* The whole of a buffer as a slice. */

@@ -177,6 +177,7 @@ static mlxn_status check_and_record(mlxn_encoder *encoder, const mlxn_op *op, ml
                          .arguments = arguments,
                          .dtype = arguments[0]->dtype,
                          .mode = mode,
+                         .local_bytes = mlxn_encoder_device(encoder)->local_bytes,
                          .batch = 1,
                          .n = known.n < 0 ? 1 : known.n,
                          .m = known.m < 0 ? 1 : known.m};

@@ -11,6 +11,7 @@ typedef struct mlxn_op_call {
     mlxn_buffer *const *arguments;
     mlxn_dtype dtype;
     mlxn_mode mode;
+    size_t local_bytes;  /* of a group, on a GPU; 0 on the CPU */
     int64_t batch, n, m; /* the leading extents' product, and N and M where the op has them, else 1 */
 } mlxn_op_call;
 
@@ -32,6 +33,17 @@ typedef struct mlxn_cpu_kernels {
     size_t count;
 } mlxn_cpu_kernels;
 
+/* A GPU kernel of a family: its name, which is its entry point, and the pieces of its text, ended by NULL. */
+typedef struct mlxn_gpu_kernel {
+    const char *name;
+    const char *const *text;
+} mlxn_gpu_kernel;
+
+typedef struct mlxn_gpu_kernels {
+    const mlxn_gpu_kernel *list;
+    size_t count;
+} mlxn_gpu_kernels;
+
 /* Instruction sets of the CPU device, the plainest first. Which exist depends on the architecture. */
 typedef enum mlxn_isa { MLXN_ISA_BASELINE, MLXN_ISA_AVX2, MLXN_ISA_AVX512, MLXN_ISA_NEON, MLXN_ISA_COUNT } mlxn_isa;
 
@@ -40,6 +52,7 @@ typedef struct mlxn_family {
     const mlxn_op *ops;
     size_t op_count;
     const mlxn_cpu_kernels *cpu[MLXN_ISA_COUNT]; /* NULL where the architecture lacks the set */
+    const mlxn_gpu_kernels *gpu;
 } mlxn_family;
 
 /* Checks the arguments against op->info and records the op; a failure makes the encoder sticky. */

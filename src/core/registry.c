@@ -7,24 +7,28 @@
 #include "core/device.h"
 
 void mlxn_registry_init(mlxn_registry *registry) {
-    *registry = (mlxn_registry){.lock = PTHREAD_MUTEX_INITIALIZER};
+    *registry = (mlxn_registry){.lock = PTHREAD_MUTEX_INITIALIZER, .compiling = PTHREAD_MUTEX_INITIALIZER};
 }
 
-static void free_kernel(const mlxn_allocator *allocator, mlxn_kernel *kernel) {
-    if (kernel->name_bytes > 0) {
-        mlxn_free(allocator, (void *)(uintptr_t)kernel->name, kernel->name_bytes);
+static void free_kernel(mlxn_device *device, mlxn_kernel *kernel) {
+    if (kernel->compiled != NULL) {
+        device->backend->unload(device, kernel);
     }
-    mlxn_free(allocator, kernel, sizeof *kernel);
+    if (kernel->copied_bytes > 0) {
+        mlxn_free(&device->allocator, (void *)(uintptr_t)kernel->name, kernel->copied_bytes);
+    }
+    mlxn_free(&device->allocator, kernel, sizeof *kernel);
 }
 
 void mlxn_registry_clear(mlxn_device *device) {
     mlxn_registry *registry = &device->registry;
     for (size_t i = 0; i < registry->count; i++) {
-        free_kernel(&device->allocator, registry->kernels[i]);
+        free_kernel(device, registry->kernels[i]);
     }
     mlxn_free(&device->allocator, registry->kernels, registry->capacity * sizeof *registry->kernels);
     mlxn_free(&device->allocator, registry->slots, registry->slot_count * sizeof *registry->slots);
     pthread_mutex_destroy(&registry->lock);
+    pthread_mutex_destroy(&registry->compiling);
 }
 
 /* The slot of `name`: where it is, or the free one where it would go. There always is a free one. */
@@ -71,6 +75,9 @@ static mlxn_status add(mlxn_device *device, const mlxn_kernel *kernel) {
         return mlxn_fail(MLXN_OUT_OF_MEMORY, "no memory to add kernel \"%.80s\"", kernel->name);
     }
     *copy = *kernel;
+    if (copy->copied_bytes > 0 && copy->function == NULL) {
+        copy->text = copy->own_text;
+    }
     mlxn_status status = MLXN_OK;
     pthread_mutex_lock(&registry->lock);
     if (!make_room(&device->allocator, registry)) {
@@ -92,53 +99,70 @@ static mlxn_status add(mlxn_device *device, const mlxn_kernel *kernel) {
     return status;
 }
 
-mlxn_status mlxn_registry_add_built_in(mlxn_device *device, const char *name, mlxn_function function) {
-    return add(device, &(mlxn_kernel){.name = name, .function = function, .built_in = true});
+mlxn_status mlxn_registry_add_built_in(mlxn_device *device, const mlxn_kernel *kernel) {
+    mlxn_kernel built_in = *kernel;
+    built_in.built_in = true;
+    return add(device, &built_in);
 }
 
-mlxn_status mlxn_registry_add_function(mlxn_device *device, const char *name, mlxn_function function) {
-    if (device == NULL || name == NULL || function == NULL) {
-        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_registry_add_function: %s is NULL",
+/* Adds a kernel of the user's, a function or a text. `what` is that argument's name. */
+static mlxn_status add_users(const char *call, mlxn_device *device, const char *name, mlxn_function function,
+                             const char *text, const char *what) {
+    if (device == NULL || name == NULL || (function == NULL && text == NULL)) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: %s is NULL", call,
                          device == NULL ? "device"
                          : name == NULL ? "name"
-                                        : "function");
+                                        : what);
     }
     if (name[0] == '\0') {
-        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_registry_add_function: name is empty");
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: name is empty", call);
     }
-    if (!device->backend->takes_functions) {
-        return mlxn_fail(MLXN_UNSUPPORTED, "mlxn_registry_add_function: %s runs source code, not functions",
-                         device->info.name);
+    if ((device->backend->compile == NULL) != (function != NULL)) {
+        return mlxn_fail(MLXN_UNSUPPORTED, "%s: %s runs %s", call, device->info.name,
+                         function != NULL ? "source code, not functions" : "functions, not source code");
     }
-    const size_t bytes = strlen(name) + 1;
-    char *copy = mlxn_allocate(&device->allocator, bytes, 1);
+    const size_t name_bytes = strlen(name) + 1, text_bytes = text != NULL ? strlen(text) + 1 : 0;
+    char *copy = mlxn_allocate(&device->allocator, name_bytes + text_bytes, 1);
     if (copy == NULL) {
-        return mlxn_fail(MLXN_OUT_OF_MEMORY, "mlxn_registry_add_function: no memory for the name");
+        return mlxn_fail(MLXN_OUT_OF_MEMORY, "%s: no memory for the name", call);
     }
-    memcpy(copy, name, bytes);
-    const mlxn_status status = add(device, &(mlxn_kernel){.name = copy, .function = function, .name_bytes = bytes});
+    memcpy(copy, name, name_bytes);
+    if (text != NULL) {
+        memcpy(copy + name_bytes, text, text_bytes);
+    }
+    const mlxn_status status = add(device, &(mlxn_kernel){.name = copy,
+                                                          .function = function,
+                                                          .copied_bytes = name_bytes + text_bytes,
+                                                          .own_text = {copy + name_bytes}});
     if (status != MLXN_OK) {
-        mlxn_free(&device->allocator, copy, bytes);
+        mlxn_free(&device->allocator, copy, name_bytes + text_bytes);
     }
     return status;
 }
 
-mlxn_status mlxn_registry_add_source(mlxn_device *device, const char *name, const char *source) {
-    if (device == NULL || name == NULL || source == NULL) {
-        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_registry_add_source: %s is NULL",
-                         device == NULL ? "device"
-                         : name == NULL ? "name"
-                                        : "source");
-    }
-    return mlxn_fail(MLXN_UNSUPPORTED, "mlxn_registry_add_source: %s runs functions, not source code",
-                     device->info.name);
+mlxn_status mlxn_registry_add_function(mlxn_device *device, const char *name, mlxn_function function) {
+    return add_users("mlxn_registry_add_function", device, name, function, NULL, "function");
 }
 
-const mlxn_kernel *mlxn_registry_find(mlxn_device *device, const char *name) {
+mlxn_status mlxn_registry_add_source(mlxn_device *device, const char *name, const char *source) {
+    return add_users("mlxn_registry_add_source", device, name, NULL, source, "source");
+}
+
+mlxn_status mlxn_registry_compile(mlxn_device *device, mlxn_kernel *kernel) {
+    if (kernel->text == NULL || kernel->compiled != NULL) {
+        return MLXN_OK;
+    }
+    pthread_mutex_lock(&device->registry.compiling);
+    const mlxn_status status = kernel->compiled == NULL ? device->backend->compile(device, kernel) : MLXN_OK;
+    pthread_mutex_unlock(&device->registry.compiling);
+    return status;
+}
+
+mlxn_kernel *mlxn_registry_find(mlxn_device *device, const char *name) {
     mlxn_registry *registry = &device->registry;
     pthread_mutex_lock(&registry->lock);
     const uint32_t index = registry->slot_count > 0 ? *slot_of(registry, name) : 0;
-    const mlxn_kernel *kernel = index != 0 ? registry->kernels[index - 1] : NULL;
+    mlxn_kernel *kernel = index != 0 ? registry->kernels[index - 1] : NULL;
     pthread_mutex_unlock(&registry->lock);
     return kernel;
 }

@@ -6,17 +6,21 @@
 
 #include "mlxn/mlxn.h"
 
-/* A kernel. On the CPU it is a function; a GPU backend keeps source and compiled form behind `state`. */
+/* A kernel: on the CPU a function; on a GPU a text, which the backend compiles when it is first needed. */
 typedef struct mlxn_kernel {
-    const char *name;
+    const char *name; /* and entry point */
     mlxn_function function;
+    const char *const *text; /* pieces, ended by NULL */
     bool built_in;
-    size_t name_bytes; /* of the copied name, 0 for a static one */
+    size_t copied_bytes;      /* of the name and the text that are the kernel's own, 0 for static ones */
+    const char *own_text[2];  /* where such a text is kept */
+    _Atomic(void *) compiled; /* the backend's */
 } mlxn_kernel;
 
 typedef struct mlxn_registry {
     pthread_mutex_t lock;
-    mlxn_kernel **kernels; /* in the order they were added */
+    pthread_mutex_t compiling; /* held while a kernel is compiled; taken before the device's lock where both are */
+    mlxn_kernel **kernels;     /* in the order they were added */
     size_t count, capacity;
     uint32_t *slots; /* open addressing: index + 1 into kernels, 0 = free */
     size_t slot_count;
@@ -25,10 +29,13 @@ typedef struct mlxn_registry {
 void mlxn_registry_init(mlxn_registry *registry);
 void mlxn_registry_clear(mlxn_device *device);
 
-/* Adds a built-in kernel with a static name. */
-mlxn_status mlxn_registry_add_built_in(mlxn_device *device, const char *name, mlxn_function function);
+/* Adds a built-in kernel: its name, and its function or its text, static. */
+mlxn_status mlxn_registry_add_built_in(mlxn_device *device, const mlxn_kernel *kernel);
 
 /* The kernel called `name`, or NULL. It lives as long as the device. */
-const mlxn_kernel *mlxn_registry_find(mlxn_device *device, const char *name);
+mlxn_kernel *mlxn_registry_find(mlxn_device *device, const char *name);
+
+/* Compiles the kernel if it has a text and was not compiled yet. */
+mlxn_status mlxn_registry_compile(mlxn_device *device, mlxn_kernel *kernel);
 
 #endif

@@ -68,8 +68,8 @@ static mlxn_status cpu_open(mlxn_device *device, size_t index, const mlxn_device
     for (size_t i = 0; i < mlxn_family_count; i++) {
         const mlxn_cpu_kernels *kernels = mlxn_families[i]->cpu[isa];
         for (size_t k = 0; k < kernels->count; k++) {
-            const mlxn_status status =
-                mlxn_registry_add_built_in(device, kernels->list[k].name, kernels->list[k].function);
+            const mlxn_status status = mlxn_registry_add_built_in(
+                device, &(mlxn_kernel){.name = kernels->list[k].name, .function = kernels->list[k].function});
             if (status != MLXN_OK) {
                 return status;
             }
@@ -106,7 +106,7 @@ static void cpu_forked(mlxn_device *device) {
 
 static mlxn_status cpu_allocate(mlxn_device *device, size_t bytes, mlxn_memory *memory) {
     void *data = mlxn_allocate_zeroed(&device->allocator, bytes > 0 ? bytes : 1);
-    *memory = (mlxn_memory){(uintptr_t)data, data, bytes};
+    *memory = (mlxn_memory){.address = (uintptr_t)data, .host = data, .bytes = bytes};
     return data != NULL ? MLXN_OK : MLXN_OUT_OF_MEMORY;
 }
 
@@ -278,6 +278,7 @@ static mlxn_status cpu_wait(mlxn_device *device, mlxn_list *list) {
 
 extern const mlxn_backend mlxn_cpu_backend;
 const mlxn_backend mlxn_cpu_backend = {
+    .prefix = "cpu",
     .count = cpu_count,
     .describe = cpu_describe,
     .open = cpu_open,
@@ -289,5 +290,4 @@ const mlxn_backend mlxn_cpu_backend = {
     .commit = cpu_commit,
     .wait = cpu_wait,
     .forked = cpu_forked,
-    .takes_functions = true,
 };

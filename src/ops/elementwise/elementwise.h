@@ -4,8 +4,11 @@
 
 #include "core/op.h"
 
-/* Elements of a group of the grid: worth a call, and few enough to share work out evenly. */
+/* Elements of a group of the CPU's grid: worth a call, and few enough to share work out evenly. */
 #define MLXN_ELEMENTWISE_GROUP 2048
+
+/* On a GPU a thread does 16 bytes (src/kernels/gpu/elementwise.h). */
+#define MLXN_ELEMENTWISE_THREADS 256
 
 typedef struct mlxn_elementwise_constants {
     uint64_t count;      /* elements */
@@ -14,6 +17,7 @@ typedef struct mlxn_elementwise_constants {
 
 extern const mlxn_cpu_kernels mlxn_elementwise_baseline, mlxn_elementwise_avx2, mlxn_elementwise_avx512,
     mlxn_elementwise_neon;
+extern const mlxn_gpu_kernels mlxn_elementwise_gpu;
 
 extern const mlxn_family mlxn_elementwise_family;
 

@@ -16,13 +16,16 @@ static mlxn_status record(const mlxn_op *op, const mlxn_op_call *call) {
     }
     const uint64_t elements = (uint64_t)call->batch;
     const mlxn_elementwise_constants constants = {elements, accumulate};
-    const uint64_t groups = elements / MLXN_ELEMENTWISE_GROUP + (elements % MLXN_ELEMENTWISE_GROUP != 0);
+    const bool gpu = call->local_bytes > 0;
+    const uint64_t group = gpu ? MLXN_ELEMENTWISE_THREADS * 16 / mlxn_dtype_size(call->dtype) : MLXN_ELEMENTWISE_GROUP;
+    const uint64_t groups = elements / group + (elements % group != 0);
     return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = op->kernels[call->dtype],
                                                                 .slices = slices,
                                                                 .slice_count = count,
                                                                 .constants = &constants,
                                                                 .constant_bytes = sizeof constants,
                                                                 .grid = {groups, 1, 1},
+                                                                .group = {MLXN_ELEMENTWISE_THREADS, 1, 1},
                                                                 .cost = cost});
 }
 
@@ -97,4 +100,5 @@ const mlxn_family mlxn_elementwise_family = {
             [MLXN_ISA_NEON] = &mlxn_elementwise_neon,
 #endif
         },
+    .gpu = &mlxn_elementwise_gpu,
 };

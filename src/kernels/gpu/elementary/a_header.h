@@ -1,0 +1,1 @@
+/* The correctly rounded functions, by file name. */

@@ -1,0 +1,87 @@
+/* An elementwise kernel. What is its own is defined before: NAME, INPUTS and OUTPUTS, and BODY, which computes o0 (and o1)
+ * from i0 (, i1, i2). A group of 256 threads does 256 lines of 16 bytes. */
+#define THREADS 256
+
+#define add(a, b) ((a) + (b))
+#define sub(a, b) ((a) - (b))
+#define mul(a, b) ((a) * (b))
+#define div(a, b) div32(a, b)
+#define sqrt(a) sqrt32(a)
+#define fma(a, b, c) fma32(a, b, c)
+#if LINE == 4
+#define ELEMENTARY(f, x) f##_f32(x)
+#else
+#define ELEMENTARY(f, x) f##_narrow(x)
+#endif
+
+#if INPUTS == 1
+#define IN(op) op(0)
+#elif INPUTS == 2
+#define IN(op) op(0) op(1)
+#else
+#define IN(op) op(0) op(1) op(2)
+#endif
+#if OUTPUTS == 1
+#define OUT(op) op(0)
+#else
+#define OUT(op) op(0) op(1)
+#endif
+
+typedef struct constants {
+    u64 count;
+    u64 accumulate;
+} constants;
+
+#define IN_ARGUMENT(k) BUFFER(const element, in##k),
+#define OUT_ARGUMENT(k) BUFFER(element, out##k),
+#define OPEN_IN(k) OPEN(const element, in##k);
+#define OPEN_OUT(k) OPEN(element, out##k);
+#define ADDRESS_IN(k) | (u64)in##k
+#define ADDRESS_OUT(k) | (u64)out##k
+
+/* Of a line. */
+#define LOAD_IN(k) u32 w##k[4]; load_line(w##k, in##k + at);
+#define LOAD_OUT(k) u32 r##k[4]; float v##k[LINE]; if (c.accumulate) load_line(r##k, out##k + at);
+#define WIDEN_IN(k) const float i##k = widen_word(w##k[j / WORD], j % WORD);
+#define OUT_VALUE(k) float o##k;
+#define KEEP_OUT(k) v##k[j] = c.accumulate ? widen_word(r##k[j / WORD], j % WORD) + o##k : o##k;
+#define NARROW_OUT(k) r##k[j] = narrow_word(v##k[j * WORD], v##k[j * WORD + WORD - 1]);
+#define STORE_OUT(k) store_line(out##k + at, r##k);
+
+/* Of an element. */
+#define READ_IN(k) const float i##k = widen(in##k[at]);
+#define WRITE_OUT(k) out##k[at] = narrow(c.accumulate ? widen(out##k[at]) + o##k : o##k);
+
+KERNEL(NAME, THREADS)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, c)) {
+    IN(OPEN_IN)
+    OUT(OPEN_OUT)
+    const u64 group = GROUP * (THREADS * LINE);
+    u64 at = group + THREAD * LINE;
+    const bool aligned = ((0 IN(ADDRESS_IN) OUT(ADDRESS_OUT)) & 15) == 0;
+    if (aligned && at + LINE <= c.count) {
+        IN(LOAD_IN)
+        OUT(LOAD_OUT)
+        UNROLL
+        for (i32 j = 0; j < LINE; j++) {
+            IN(WIDEN_IN)
+            OUT(OUT_VALUE)
+            BODY
+            OUT(KEEP_OUT)
+        }
+        UNROLL
+        for (i32 j = 0; j < 4; j++) {
+            OUT(NARROW_OUT)
+        }
+        OUT(STORE_OUT)
+        return;
+    }
+    /* One by one: neighbours in step where nothing is aligned, and the last line's own elements where all is. */
+    const u64 step = aligned ? 1 : THREADS;
+    at = aligned ? at : group + THREAD;
+    for (i32 k = 0; k < LINE && at < c.count; k++, at += step) {
+        IN(READ_IN)
+        OUT(OUT_VALUE)
+        BODY
+        OUT(WRITE_OUT)
+    }
+}

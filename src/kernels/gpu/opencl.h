@@ -1,0 +1,58 @@
+/* The words of the dialect in OpenCL C 1.2 (docs/architecture.md). MLXN_F64 is given by the build options. */
+#pragma OPENCL FP_CONTRACT OFF
+#if MLXN_F64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+typedef ushort u16;
+typedef uint u32;
+typedef int i32;
+typedef ulong u64;
+typedef long i64;
+
+#define FN static inline
+#define TABLE __constant
+#define UNROLL _Pragma("unroll")
+#define GLOBAL __global
+#define LOCAL __local
+
+#define KERNEL(name, threads) __kernel __attribute__((reqd_work_group_size(threads, 1, 1))) void name
+#define BUFFER(T, name) __global T *name##_base, ulong name##_offset
+#define OPEN(T, name) __global T *name = (__global T *)((__global uchar *)name##_base + name##_offset)
+#define CONSTANTS(T, name) const T name
+#define LOCAL_MEMORY(name) , __local uchar *name
+#define OPEN_LOCAL(name)
+
+#define GROUP ((u64)get_group_id(0))
+#define THREAD ((u32)get_local_id(0))
+#define GROUP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+/* Nothing says which threads run in step. */
+#define WARP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+
+FN u32 bits_of(float x) { return as_uint(x); }
+FN float float_of(u32 bits) { return as_float(bits); }
+#if MLXN_F64
+FN u64 bits_of_double(double x) { return as_ulong(x); }
+FN double double_of(u64 bits) { return as_double(bits); }
+FN double fma64(double a, double b, double c) { return fma(a, b, c); }
+#endif
+FN float fma32(float a, float b, float c) { return fma(a, b, c); }
+FN float sqrt32(float x) { return sqrt(x); }
+FN float div32(float a, float b) { return a / b; }
+FN u64 mul_high(u64 a, u64 b) { return mul_hi(a, b); }
+FN i32 clz64(u64 x) { return (i32)clz(x); }
+
+/* 16 bytes at once, from and to an aligned address. */
+FN void load_line(u32 *words, const __global void *p) { vstore4(*(const __global uint4 *)p, 0, words); }
+FN void store_line(__global void *p, const u32 *words) { *(__global uint4 *)p = vload4(0, words); }
+
+FN float f16_low(u32 word) {
+    const u16 bits = (u16)word;
+    return vload_half(0, (const half *)&bits);
+}
+FN float f16_high(u32 word) { return f16_low(word >> 16); }
+
+FN u32 f16_of(float x) {
+    u16 bits;
+    vstore_half_rte(x, 0, (half *)&bits);
+    return bits;
+}
