@@ -131,17 +131,17 @@ static bool read_all(int file, void *data, size_t bytes) {
 static bool write_all(int file, const void *data, size_t bytes) {
     while (bytes > 0) {
         const ssize_t written = write(file, data, bytes);
-        if (written >= 0) {
+        if (written > 0) {
             data = (const char *)data + written;
             bytes -= (size_t)written;
-        } else if (errno != EINTR) {
+        } else if (written == 0 || errno != EINTR) {
             return false;
         }
     }
     return true;
 }
 
-/* The data of an open entry, or NULL. */
+/* The data of an open entry, or NULL. `bytes` is set with the former. */
 static void *load_file(const mlxn_allocator *allocator, int file, mlxn_cache_key key, size_t *bytes) {
     struct stat status;
     header found;
@@ -150,18 +150,19 @@ static void *load_file(const mlxn_allocator *allocator, int file, mlxn_cache_key
         found.bytes != (uint64_t)status.st_size - sizeof found || found.bytes == 0) {
         return NULL;
     }
-    *bytes = (size_t)found.bytes;
-    void *data = mlxn_allocate(allocator, *bytes, 64);
+    const size_t size = (size_t)found.bytes;
+    void *data = mlxn_allocate(allocator, size, 64);
     if (data == NULL) {
         return NULL;
     }
-    if (read_all(file, data, *bytes)) {
-        const header expected = header_of(key, data, *bytes);
+    if (read_all(file, data, size)) {
+        const header expected = header_of(key, data, size);
         if (memcmp(&found, &expected, sizeof found) == 0) {
+            *bytes = size;
             return data;
         }
     }
-    mlxn_free(allocator, data, *bytes);
+    mlxn_free(allocator, data, size);
     return NULL;
 }
 
