@@ -3,6 +3,7 @@
 #if MLXN_F64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+typedef uchar u8;
 typedef ushort u16;
 typedef uint u32;
 typedef int i32;
@@ -20,6 +21,7 @@ typedef long i64;
 #define OPEN(T, name) __global T *name = (__global T *)((__global uchar *)name##_base + name##_offset)
 #define CONSTANTS(T, name) const T name
 #define LOCAL_MEMORY(name) , __local uchar *name
+#define LOCAL_ARRAY(T, name, count) __local T name[count]
 #define OPEN_LOCAL(name)
 
 #define GROUP ((u64)get_group_id(0))
@@ -43,6 +45,7 @@ FN i32 clz64(u64 x) { return (i32)clz(x); }
 
 /* 16 bytes at once, from and to an aligned address. */
 FN void load_line(u32 *words, const __global void *p) { vstore4(*(const __global uint4 *)p, 0, words); }
+#define load_line_cached load_line
 FN void store_line(__global void *p, const u32 *words) { *(__global uint4 *)p = vload4(0, words); }
 
 FN float f16_low(u32 word) {
@@ -56,3 +59,28 @@ FN u32 f16_of(float x) {
     vstore_half_rte(x, 0, (half *)&bits);
     return bits;
 }
+
+/* Tiles, as cuda.h describes them, copied by plain loads. */
+#define TILE_BARRIERS 64
+
+FN u32 piece_size(const __global u8 *from, const __global u8 *end, u32 bytes) {
+    const i64 left = end - from;
+    if (left <= 0) {
+        return 0;
+    }
+    return (((u32)(u64)from & 15) + (left < bytes ? (u32)left : bytes) + 15) & ~15u;
+}
+
+FN void tile_begin(__local u64 *barriers, u32 slots, u32 pieces, u32 lane) {}
+
+FN void tile_fetch(__local u8 *slot, const __global u8 *from, i64 step, const __global u8 *end, u32 pieces, u32 bytes,
+                   u32 stride, __local u64 *barrier, u32 lane) {
+    for (u32 p = 0; p < pieces; p++, from += step, slot += stride) {
+        const u32 size = piece_size(from, end, bytes);
+        for (u32 k = lane * 16; k < size; k += 512) {
+            *(__local uint4 *)(slot + k) = *(const __global uint4 *)(from - ((u64)from & 15) + k);
+        }
+    }
+}
+
+#define tile_wait(tile, phase) WARP_BARRIER()

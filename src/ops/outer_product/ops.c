@@ -1,5 +1,6 @@
 /* The outer product and its gradients: what they take, and how they are cut into dispatches. */
 #include "core/op.h"
+#include "ops/outer_product/gpu.h"
 #include "ops/outer_product/plan.h"
 #include "ops/outer_product/reference.h"
 
@@ -12,6 +13,9 @@ static int64_t minimum(int64_t a, int64_t b) {
 }
 
 static mlxn_status record_forward(const mlxn_op *op, const mlxn_op_call *call) {
+    if (call->local_bytes > 0) {
+        return mlxn_outer_product_gpu_forward(op, call);
+    }
     outer_plan plan = {.n = call->n, .m = call->m};
     plan.tile_columns = minimum(call->m, OUTER_TILE);
     plan.column_tiles = divide_up(call->m, OUTER_TILE);
@@ -83,6 +87,9 @@ static mlxn_status record_finish(const mlxn_op_call *call, const partial_sums *s
 /* Any of the three backward ops: `dlhs` or `drhs` is NULL where it is not wanted. */
 static mlxn_status record_gradients(const mlxn_op *op, const mlxn_op_call *call, const mlxn_buffer *dlhs,
                                     const mlxn_buffer *drhs) {
+    if (call->local_bytes > 0) {
+        return mlxn_outer_product_gpu_gradients(op, call, dlhs, drhs);
+    }
     outer_plan plan = {.n = call->n, .m = call->m, .accumulate = call->mode == MLXN_ACCUMULATE};
     plan.tile_columns = minimum(call->m, OUTER_TILE);
     plan.column_tiles = divide_up(call->m, OUTER_TILE);
@@ -203,6 +210,7 @@ const mlxn_family mlxn_outer_product_family = {
             [MLXN_ISA_NEON] = &mlxn_outer_product_neon,
 #endif
         },
+    .gpu = &mlxn_outer_product_gpu,
 };
 
 mlxn_status mlxn_outer_product(mlxn_encoder *encoder, mlxn_buffer *lhs, mlxn_buffer *rhs, mlxn_buffer *y) {
