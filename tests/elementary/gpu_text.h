@@ -1,0 +1,18 @@
+/* The elementary functions of the GPUs' kernel text, compiled for the host: once for devices with f64, once without. */
+#ifndef MLXN_TESTS_ELEMENTARY_GPU_TEXT_H
+#define MLXN_TESTS_ELEMENTARY_GPU_TEXT_H
+
+#include <stdint.h>
+
+typedef struct gpu_text {
+    const char *way;
+    float (*exp_f32)(float x);
+    float (*exp_narrow)(float x);
+    float (*log_f32)(float x);
+    float (*log_narrow)(float x);
+    float (*log_exact)(uint32_t bits); /* what log_f32 falls back on */
+} gpu_text;
+
+extern const gpu_text gpu_text_f64, gpu_text_f32;
+
+#endif

@@ -1,0 +1,9 @@
+#include "gpu_text.h"
+
+#define MLXN_F64 0
+#include "kernels/gpu/host.h"
+
+#include "kernels/gpu/exp.h"
+#include "kernels/gpu/log.h"
+
+const gpu_text gpu_text_f32 = {"without f64", exp_f32, exp_narrow, log_f32, log_narrow, log_exact};

@@ -1,0 +1,9 @@
+#include "gpu_text.h"
+
+#define MLXN_F64 1
+#include "kernels/gpu/host.h"
+
+#include "kernels/gpu/exp.h"
+#include "kernels/gpu/log.h"
+
+const gpu_text gpu_text_f64 = {"with f64", exp_f32, exp_narrow, log_f32, log_narrow, log_exact};
