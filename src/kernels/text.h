@@ -6,8 +6,8 @@
 /* The preludes: how a language says the words of the dialect. */
 extern const char mlxn_text_cuda[], mlxn_text_opencl[];
 
-/* What stands in every language: dtypes, elementary functions, and the bodies of the op families. */
-extern const char mlxn_text_dtypes[], mlxn_text_elementary[], mlxn_text_elementwise[], mlxn_text_outer_product[],
-    mlxn_text_outer_product_backward[], mlxn_text_outer_product_finish[];
+/* What stands in every language: dtypes, sums, elementary functions, and the bodies of the op families. */
+extern const char mlxn_text_dtypes[], mlxn_text_sums[], mlxn_text_elementary[], mlxn_text_elementwise[],
+    mlxn_text_outer_product[], mlxn_text_outer_product_backward[], mlxn_text_outer_product_finish[];
 
 #endif

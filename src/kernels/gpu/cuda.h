@@ -52,7 +52,9 @@ FN void load_line_cached(u32 *words, const void *p) {
     words[2] = v.z;
     words[3] = v.w;
 }
-FN void store_line(void *p, const u32 *words) { __stcs((uint4 *)p, make_uint4(words[0], words[1], words[2], words[3])); }
+FN void store_line(void *p, const u32 *words) {
+    __stcs((uint4 *)p, make_uint4(words[0], words[1], words[2], words[3]));
+}
 
 /* The two 16-bit elements of a word. */
 FN float f16_low(u32 word) {
@@ -93,7 +95,8 @@ FN u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); 
 
 FN void tile_begin(u64 *barriers, u32 slots, u32 pieces, u32 lane) {
     if (lane < slots) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barriers + lane)), "r"(pieces) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barriers + lane)), "r"(pieces)
+                     : "memory");
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -107,10 +110,11 @@ FN void tile_fetch(u8 *slot, const u8 *from, i64 step, const u8 *end, u32 pieces
         const u32 size = piece_size(from, end, bytes), arrived = shared_address(barrier);
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(arrived), "r"(size) : "memory");
         if (size > 0) {
-            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                             shared_address(slot + lane * stride)),
-                         "l"(from - ((u64)from & 15)), "r"(size), "r"(arrived)
-                         : "memory");
+            asm volatile(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                    shared_address(slot + lane * stride)),
+                "l"(from - ((u64)from & 15)), "r"(size), "r"(arrived)
+                : "memory");
         }
     }
 }

@@ -40,8 +40,14 @@ typedef struct constants {
 #define ADDRESS_OUT(k) | (u64)out##k
 
 /* Of a line. */
-#define LOAD_IN(k) u32 w##k[4]; load_line(w##k, in##k + at);
-#define LOAD_OUT(k) u32 r##k[4]; float v##k[LINE]; if (c.accumulate) load_line(r##k, out##k + at);
+#define LOAD_IN(k) \
+    u32 w##k[4];   \
+    load_line(w##k, in##k + at);
+#define LOAD_OUT(k)   \
+    u32 r##k[4];      \
+    float v##k[LINE]; \
+    if (c.accumulate) \
+        load_line(r##k, out##k + at);
 #define WIDEN_IN(k) const float i##k = widen_word(w##k[j / WORD], j % WORD);
 #define OUT_VALUE(k) float o##k;
 #define KEEP_OUT(k) v##k[j] = c.accumulate ? widen_word(r##k[j / WORD], j % WORD) + o##k : o##k;
@@ -65,8 +71,7 @@ KERNEL(NAME, THREADS)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, c))
         for (i32 j = 0; j < LINE; j++) {
             IN(WIDEN_IN)
             OUT(OUT_VALUE)
-            BODY
-            OUT(KEEP_OUT)
+            BODY OUT(KEEP_OUT)
         }
         UNROLL
         for (i32 j = 0; j < 4; j++) {
@@ -81,7 +86,6 @@ KERNEL(NAME, THREADS)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, c))
     for (i32 k = 0; k < LINE && at < c.count; k++, at += step) {
         IN(READ_IN)
         OUT(OUT_VALUE)
-        BODY
-        OUT(WRITE_OUT)
+        BODY OUT(WRITE_OUT)
     }
 }

@@ -30,28 +30,6 @@ typedef struct constants {
     u32 accumulate;
 } constants;
 
-/* Adds the sum of leaf `index` of a run to what waits in `levels`; the root, once the run is complete, is in `sum`. */
-#define PUSH_LEAF(sum, levels, index, steps, depth)                  \
-    {                                                                \
-        u32 bits = index;                                            \
-        bool placed = false;                                         \
-        UNROLL                                                       \
-        for (i32 level = 0; level < depth; level++) {                \
-            if (!placed) {                                           \
-                placed = (bits & 1) == 0;                            \
-                UNROLL                                               \
-                for (i32 t = 0; t < steps; t++) {                    \
-                    if (placed) {                                    \
-                        levels[level][t] = sum[t];                   \
-                    } else {                                         \
-                        sum[t] = levels[level][t] + sum[t];          \
-                    }                                                \
-                }                                                    \
-                bits >>= 1;                                          \
-            }                                                        \
-        }                                                            \
-    }
-
 #define JOIN_LEVELS 7 /* 4 warps of 32 lane groups */
 
 /* Rows that are read before they are summed, where a row is few reads. */
@@ -149,8 +127,8 @@ KERNEL(NAME, THREADS)
     const u32 total = c.leaf_run * c.leaf_slots;
     tile_begin(barriers, c.slots, c.pieces, lane);
     for (u32 s = 0; s < c.slots && s < total; s++) {
-        tile_fetch(ring + s * slot_bytes, from + s * slot_step, piece_step, item_end, c.pieces, piece_bytes, c.piece_stride,
-                   barriers + s, lane);
+        tile_fetch(ring + s * slot_bytes, from + s * slot_step, piece_step, item_end, c.pieces, piece_bytes,
+                   c.piece_stride, barriers + s, lane);
     }
 
 #if WANT_ROWS
@@ -162,7 +140,7 @@ KERNEL(NAME, THREADS)
 #endif
 #if WANT_COLUMNS
     float sums[STEPS];
-    float levels[LEVELS][STEPS];
+    float levels[LEVELS * STEPS];
 #endif
     const bool full = columns == 32 * STEPS;
     u32 slot = 0, phase = 0, next = c.slots < total ? c.slots : total;
@@ -186,8 +164,9 @@ KERNEL(NAME, THREADS)
             for (i32 r = 0; r < rows; r++) {
                 /* A piece keeps its place within 16 bytes. */
                 LOCAL const element *tile =
-                    packed ? (LOCAL const element *)(at + ((u64)piece & 15)) + (u32)r * (u32)c.m
-                           : (LOCAL const element *)(at + (u32)r * c.piece_stride + ((u64)(piece + r * row_bytes) & 15));
+                    packed
+                        ? (LOCAL const element *)(at + ((u64)piece & 15)) + (u32)r * (u32)c.m
+                        : (LOCAL const element *)(at + (u32)r * c.piece_stride + ((u64)(piece + r * row_bytes) & 15));
                 tile += column;
 #if WANT_COLUMNS
                 const float l = widen(lhs[item * c.n + first_row + r]);
@@ -226,8 +205,8 @@ KERNEL(NAME, THREADS)
             }
             WARP_BARRIER();
             if (next < total) {
-                tile_fetch(ring + slot * slot_bytes, next_from, piece_step, item_end, c.pieces, piece_bytes, c.piece_stride,
-                           barriers + slot, lane);
+                tile_fetch(ring + slot * slot_bytes, next_from, piece_step, item_end, c.pieces, piece_bytes,
+                           c.piece_stride, barriers + slot, lane);
                 next++;
                 next_from += slot_step;
             }
@@ -256,7 +235,7 @@ KERNEL(NAME, THREADS)
         WARP_BARRIER();
 #endif
 #if WANT_COLUMNS
-        PUSH_LEAF(sums, levels, leaf, STEPS, LEVELS)
+        push_term(sums, levels, leaf, STEPS, LEVELS);
 #endif
     }
 
@@ -273,19 +252,20 @@ KERNEL(NAME, THREADS)
         const i64 other = first_unit + k / wide;
         const i64 to_item = other / c.segments, to_column = other % c.segments * SEGMENT + k % wide;
         if (other < c.units && to_column < c.m) {
-            float sum[1], waiting[JOIN_LEVELS][1];
+            float sum, waiting[JOIN_LEVELS];
             for (u32 e = 0; e < tall; e++) {
-                LOCAL const float *of = (LOCAL const float *)((LOCAL u8 *)join +
-                                                              ((i64)(k / wide * c.leaf_warps + e / lane_groups) - warp) * c.warp_bytes);
-                sum[0] = of[e % lane_groups * width + k % wide];
-                PUSH_LEAF(sum, waiting, e, 1, JOIN_LEVELS)
+                LOCAL const float *of =
+                    (LOCAL const float *)((LOCAL u8 *)join +
+                                          ((i64)(k / wide * c.leaf_warps + e / lane_groups) - warp) * c.warp_bytes);
+                sum = of[e % lane_groups * width + k % wide];
+                push_term(&sum, waiting, e, 1, JOIN_LEVELS);
             }
             if (c.row_blocks == 1) {
                 GLOBAL element *to = drhs + (to_item * c.m + to_column);
-                sum[0] += 0.0f;
-                *to = narrow(c.accumulate ? widen(*to) + sum[0] : sum[0]);
+                sum += 0.0f;
+                *to = narrow(c.accumulate ? widen(*to) + sum : sum);
             } else {
-                ((GLOBAL float *)drhs)[(to_item * c.row_blocks + block) * c.m + to_column] = sum[0];
+                ((GLOBAL float *)drhs)[(to_item * c.row_blocks + block) * c.m + to_column] = sum;
             }
         }
     }

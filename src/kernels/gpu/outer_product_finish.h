@@ -31,20 +31,7 @@ FN void finish(const job j, const GLOBAL float *from, GLOBAL element *to, i64 gr
         from += (item * j.parts + first) * j.length + sum_index;
         for (u32 k = 0; k < j.chunk && first < j.parts; k++) {
             sum = first + k < j.parts ? from[k * j.length] : 0.0f;
-            u32 bits = k;
-            bool placed = false;
-            UNROLL
-            for (i32 level = 0; level < CHUNK_LEVELS; level++) {
-                if (!placed) {
-                    placed = (bits & 1) == 0;
-                    if (placed) {
-                        waiting[level] = sum;
-                    } else {
-                        sum = waiting[level] + sum;
-                    }
-                    bits >>= 1;
-                }
-            }
+            push_term(&sum, waiting, k, 1, CHUNK_LEVELS);
         }
     }
     sums[thread] = sum;

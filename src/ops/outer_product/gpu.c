@@ -9,7 +9,7 @@
 /* clang-format off */
 #define OWN(name, dtype, defines) "#define NAME " #name "_" #dtype "\n#define DTYPE_" #dtype " 1\n" defines
 #define TEXT(name, dtype, body, defines) \
-    static const char *const name##_##dtype[] = {OWN(name, dtype, defines), mlxn_text_dtypes, body, NULL};
+    static const char *const name##_##dtype[] = {OWN(name, dtype, defines), mlxn_text_dtypes, mlxn_text_sums, body, NULL};
 #define TEXTS(name, body, defines) TEXT(name, f32, body, defines) TEXT(name, f16, body, defines) TEXT(name, bf16, body, defines)
 #define BACKWARD(name, wanted) \
     TEXTS(name, mlxn_text_outer_product_backward, wanted "#define STEPS 32\n#define LEVELS 1\n") \
