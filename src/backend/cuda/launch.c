@@ -1,0 +1,122 @@
+/* One dispatch: its checks, its launch, its node in a graph. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "backend/cuda/state.h"
+
+/* Dynamic local memory that every kernel may have without being set up for it. */
+static const size_t local_by_default = 48 << 10;
+
+static mlxn_status check_extents(const mlxn_cuda_state *state, const mlxn_record *record) {
+    static const char *const axes[] = {"x", "y", "z"};
+    for (int i = 0; i < 3; i++) {
+        if (record->call.grid[i] > state->grid[i]) {
+            return mlxn_fail(MLXN_INVALID_ARGUMENT,
+                             "%s: the grid has %" PRIu64 " groups in %s, the device's limit is %" PRIu64,
+                             record->kernel->name, record->call.grid[i], axes[i], state->grid[i]);
+        }
+        if (record->group[i] > state->group[i]) {
+            return mlxn_fail(MLXN_INVALID_ARGUMENT,
+                             "%s: the group has %" PRIu32 " threads in %s, the device's limit is %" PRIu64,
+                             record->kernel->name, record->group[i], axes[i], state->group[i]);
+        }
+    }
+    return MLXN_OK;
+}
+
+static mlxn_status check_arguments(const mlxn_cuda_kernel *kernel, const mlxn_record *record) {
+    const uint32_t given = record->slice_count + (record->constant_bytes > 0 ? 1 : 0);
+    if (!kernel->arguments_known) {
+        return MLXN_OK;
+    }
+    if (kernel->argument_count != given) {
+        return mlxn_fail(
+            MLXN_INVALID_ARGUMENT,
+            "%s: the kernel takes %s%" PRIu32 " arguments, the dispatch gives %" PRIu32 ": %" PRIu32 " buffers%s",
+            record->kernel->name, kernel->argument_count > MAX_ARGUMENTS ? "at least " : "", kernel->argument_count,
+            given, record->slice_count, record->constant_bytes > 0 ? " and constants" : "");
+    }
+    for (uint32_t i = 0; i < given; i++) {
+        const size_t bytes = i < record->slice_count ? sizeof(CUdeviceptr) : record->constant_bytes;
+        if (kernel->argument_bytes[i] != bytes) {
+            return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: argument %" PRIu32 " of the kernel has %zu bytes, %s has %zu",
+                             record->kernel->name, i, kernel->argument_bytes[i],
+                             i < record->slice_count ? "a buffer's address" : "the constants", bytes);
+        }
+    }
+    return MLXN_OK;
+}
+
+mlxn_status mlxn_cuda_check_launch(mlxn_cuda_state *state, const mlxn_record *record) {
+    mlxn_cuda_kernel *kernel = record->kernel->compiled;
+    mlxn_status status = check_extents(state, record);
+    if (status == MLXN_OK) {
+        status = check_arguments(kernel, record);
+    }
+    if (status != MLXN_OK) {
+        return status;
+    }
+    const uint64_t threads = (uint64_t)record->group[0] * record->group[1] * record->group[2];
+    if (threads == 0 || threads > kernel->threads) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "%s: the group has %" PRIu64 " threads, expected 1 to %" PRIu64,
+                         record->kernel->name, threads, kernel->threads);
+    }
+    if (record->local_bytes > kernel->local_most) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT,
+                         "%s: the group has %" PRIu32 " bytes of local memory, expected at most %zu",
+                         record->kernel->name, record->local_bytes, kernel->local_most);
+    }
+    if (record->local_bytes > local_by_default && record->local_bytes > kernel->local_allowed) {
+        status = CU(state, FuncSetAttribute, kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                    (int)record->local_bytes);
+        if (status == MLXN_OK) {
+            kernel->local_allowed = record->local_bytes;
+        }
+    }
+    return status;
+}
+
+/* Points `arguments` to those of the dispatch. A kernel whose arguments are not known gets spare ones behind them. */
+static void **collect(mlxn_cuda_state *state, const mlxn_cuda_kernel *kernel, const mlxn_record *record,
+                      void *arguments[MAX_ARGUMENTS]) {
+    void *constants = (void *)(uintptr_t)record->call.constants;
+    if (!kernel->arguments_known) {
+        arguments = state->spare->arguments;
+        for (size_t i = 0; i < MAX_ARGUMENTS; i++) {
+            arguments[i] = state->spare->bytes; /* the others always are */
+        }
+        memcpy(state->spare->bytes, constants, record->constant_bytes);
+        constants = state->spare->bytes;
+    }
+    for (uint32_t i = 0; i < record->slice_count; i++) {
+        arguments[i] = (void *)(uintptr_t)&record->call.buffers[i];
+    }
+    if (record->constant_bytes > 0) {
+        arguments[record->slice_count] = constants;
+    }
+    return arguments;
+}
+
+CUresult mlxn_cuda_launch(mlxn_cuda_state *state, const mlxn_record *record, CUstream stream) {
+    const mlxn_cuda_kernel *kernel = record->kernel->compiled;
+    const uint64_t *grid = record->call.grid;
+    const uint32_t *group = record->group;
+    void *arguments[MAX_ARGUMENTS];
+    return mlxn_cuda.LaunchKernel(kernel->function, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2], group[0],
+                                  group[1], group[2], record->local_bytes, stream,
+                                  collect(state, kernel, record, arguments), NULL);
+}
+
+CUresult mlxn_cuda_add_node(mlxn_cuda_state *state, const mlxn_record *record, CUgraph graph, const CUgraphNode *after,
+                            size_t after_count, CUgraphNode *node) {
+    const mlxn_cuda_kernel *kernel = record->kernel->compiled;
+    void *arguments[MAX_ARGUMENTS];
+    CUDA_KERNEL_NODE_PARAMS parameters = {.function = kernel->function,
+                                          .local_bytes = record->local_bytes,
+                                          .arguments = collect(state, kernel, record, arguments)};
+    for (int i = 0; i < 3; i++) {
+        parameters.grid[i] = (unsigned)record->call.grid[i];
+        parameters.group[i] = record->group[i];
+    }
+    return mlxn_cuda.GraphAddKernelNode(node, graph, after_count > 0 ? after : NULL, after_count, &parameters);
+}
