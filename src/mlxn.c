@@ -12,9 +12,13 @@ const mlxn_family *const mlxn_families[] = {
 const size_t mlxn_family_count = sizeof mlxn_families / sizeof *mlxn_families;
 
 extern const mlxn_backend mlxn_cpu_backend;
+extern const mlxn_backend mlxn_cuda_backend;
+extern const mlxn_backend mlxn_opencl_backend;
 
 /* The best first: mlxn_device_open(NULL) takes the first that is available. */
 const mlxn_backend *const mlxn_backends[] = {
     &mlxn_cpu_backend,
+    &mlxn_cuda_backend,
+    &mlxn_opencl_backend,
 };
 const size_t mlxn_backend_count = sizeof mlxn_backends / sizeof *mlxn_backends;
