@@ -168,7 +168,8 @@ MLXN_API MLXN_NODISCARD mlxn_status mlxn_device_at(size_t index, mlxn_device_inf
  * here (the message says why). Destroy it with mlxn_device_destroy.
  *
  * The CPU device picks the best instruction set of the machine; the environment variable MLXN_MAX_ISA
- * ("baseline", "avx2", "avx512"; "neon") caps it, for tests. A name that is none of these is an error. */
+ * ("baseline", "avx2", "avx512"; "neon") caps it, for tests. A name that is none of these is an error.
+ * MLXN_OPENCL_F64=off makes OpenCL devices do without f64 where they have it, for tests too. */
 MLXN_API MLXN_NODISCARD mlxn_status mlxn_device_open(const char *name, const mlxn_device_options *options,
                                                      mlxn_device **device);
 
@@ -310,7 +311,15 @@ MLXN_API MLXN_NODISCARD mlxn_status mlxn_registry_add_function(mlxn_device *devi
 
 /* Adds a kernel in the device's language to the registry of a GPU device; `name` is its entry point.
  * Both texts are copied. It is compiled at its first dispatch; MLXN_COMPILE_FAILED then carries the
- * compiler's log. MLXN_UNSUPPORTED on the CPU. */
+ * compiler's log. MLXN_UNSUPPORTED on the CPU.
+ *
+ * The arguments are the dispatch's buffers in its order; then, if it has constants, one struct of them by
+ * value. On "cuda" (CUDA C++, the entry point extern "C" __global__) a buffer is one argument, the address
+ * of its first element, and the dispatch's local memory is dynamic shared memory. On "opencl" (OpenCL C 1.2)
+ * a buffer is two arguments, a __global pointer to its memory and a ulong, the byte in it at which the
+ * buffer begins; and local memory is a last argument, a __local pointer. Contraction of a * b + c is off, and
+ * division and square root are correctly rounded. Arguments or a group that do not suit the kernel are
+ * MLXN_INVALID_ARGUMENT at commit. */
 MLXN_API MLXN_NODISCARD mlxn_status mlxn_registry_add_source(mlxn_device *device, const char *name, const char *source);
 
 /* The number of kernels in the registry, and the name of each, built-in ones first; NULL out of range.

@@ -35,10 +35,14 @@ static mlxn_status new_storage(mlxn_device *device, const char *call, mlxn_stora
 
 mlxn_status mlxn_storage_create(mlxn_device *device, size_t bytes, const char *call, mlxn_storage **storage) {
     mlxn_memory memory;
-    if (device->backend->allocate(device, bytes, &memory) != MLXN_OK) {
-        return mlxn_fail(MLXN_OUT_OF_MEMORY, "%s: %s has no %zu bytes of memory free", call, device->info.name, bytes);
+    mlxn_status status = device->backend->allocate(device, bytes, &memory);
+    if (status == MLXN_OUT_OF_MEMORY) {
+        return mlxn_fail(status, "%s: %s has no %zu bytes of memory free", call, device->info.name, bytes);
     }
-    const mlxn_status status = new_storage(device, call, storage);
+    if (status != MLXN_OK) {
+        return status; /* a device that does not work, in the backend's words */
+    }
+    status = new_storage(device, call, storage);
     if (status != MLXN_OK) {
         device->backend->release(device, &memory);
         return status;

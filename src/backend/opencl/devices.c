@@ -106,6 +106,12 @@ static const char *lack_of(cl_device_id device) {
 
 /* ---- the list ------------------------------------------------------------------------------------- */
 
+void mlxn_opencl_write_detail(cl_device_id device, bool f64, mlxn_device_info *info) {
+    char version[40];
+    mlxn_opencl_device_text(device, CL_DRIVER_VERSION, version, sizeof version);
+    snprintf(info->detail, sizeof info->detail, "driver %s, %s", version, f64 ? "f64" : "no f64");
+}
+
 static void add_device(cl_platform_id platform, cl_device_id device) {
     mlxn_opencl_entry *entry = &entries[entry_count];
     mlxn_device_info *info = &entry->info;
@@ -114,14 +120,13 @@ static void add_device(cl_platform_id platform, cl_device_id device) {
     entry->device = device;
     entry->f64 = (mlxn_opencl_number(device, CL_DEVICE_DOUBLE_FP_CONFIG) & f64) == f64;
 
-    char platform_name[46], name[96], version[40];
+    char platform_name[46], name[96];
     mlxn_opencl_platform_text(platform, CL_PLATFORM_NAME, platform_name, sizeof platform_name);
     mlxn_opencl_device_text(device, CL_DEVICE_NAME, name, sizeof name);
-    mlxn_opencl_device_text(device, CL_DRIVER_VERSION, version, sizeof version);
     snprintf(info->name, sizeof info->name, "opencl:%zu", entry_count);
     snprintf(info->description, sizeof info->description, "%s: %.*s", platform_name, (int)sizeof info->description / 2,
              name);
-    snprintf(info->detail, sizeof info->detail, "driver %s, %s", version, entry->f64 ? "f64" : "no f64");
+    mlxn_opencl_write_detail(device, entry->f64, info);
     const char *lack = lack_of(device);
     info->available = lack == NULL;
     snprintf(info->reason, sizeof info->reason, "%s", lack != NULL ? lack : "");

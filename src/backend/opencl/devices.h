@@ -17,6 +17,9 @@ size_t mlxn_opencl_count(void);
 const mlxn_opencl_entry *mlxn_opencl_entry_at(size_t index);
 void mlxn_opencl_describe(size_t index, mlxn_device_info *info);
 
+/* Fills info->detail. */
+void mlxn_opencl_write_detail(cl_device_id device, bool f64, mlxn_device_info *info);
+
 /* A text that the driver has: never longer than `bytes`, "" if there is none. Returns `text`. */
 const char *mlxn_opencl_platform_text(cl_platform_id platform, cl_platform_info what, char *text, size_t bytes);
 const char *mlxn_opencl_device_text(cl_device_id device, cl_device_info what, char *text, size_t bytes);

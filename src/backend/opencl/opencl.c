@@ -112,6 +112,7 @@ static mlxn_status opencl_open(mlxn_device *device, size_t index, const mlxn_dev
         return status;
     }
     device->state = state;
+    mlxn_opencl_write_detail(state->device, state->f64, &device->info);
     device->local_bytes = (size_t)mlxn_opencl_number(state->device, CL_DEVICE_LOCAL_MEM_SIZE);
     device->cache_folder = mlxn_cache_folder(&device->allocator, options);
     return MLXN_OK;
