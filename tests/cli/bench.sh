@@ -9,8 +9,20 @@ succeeds '^outer_product_backward +bf16 +32x2048 .* read ' \
   bench outer_product_backward --dtype bf16 --shape 32x2048 --reps 3
 grep -qE 'one pass .* separate gradients .* times as fast$' .out || complain 'one pass is not compared with two'
 succeeds '^exp_backward +f16 .* triad ' bench exp_backward --dtype f16 --size 64K --reps 2
-succeeds '^exp +f32 +64 elements: encode, commit and wait [0-9.]+ us; replay of 1000 dispatches [0-9.]+ us each$' \
+succeeds '^exp +f32 +64 elements: encode, commit and wait [0-9.]+ us; encode and commit of 1000 dispatches [0-9.]+ us each; replay [0-9.]+ us each$' \
   bench --overhead --dtype f32 --reps 3
+
+# A gradient stands beside a read at every shape, narrow ones too.
+succeeds '^outer_product_backward_lhs +f32 +4096x4 .* read ' bench outer_product_backward_lhs --dtype f32 --shape 4096x4 --reps 2
+
+# On a device that runs source code the loops are kernels of the program's own.
+for device in $(others); do
+  succeeds '^mul +f16 +.* triad +[0-9.]+ +[0-9.]+$' bench mul outer_product_backward_rhs --dtype f16 --size 64K --reps 2 \
+    --device "$device" --json device.json
+  grep -qE '^outer_product_backward_rhs +f16 .* read +[0-9.]+ +[0-9.]+$' .out || complain "no gradient on $device"
+  grep -q "\"name\": \"$device\"" device.json || complain "device.json does not name $device"
+  succeeds ' 64 elements: .* us each$' bench mul --overhead --dtype f32 --reps 1 --device "$device"
+done
 
 # JSON: every row of the table.
 succeeds ulp check exp --dtype f32

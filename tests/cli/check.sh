@@ -17,7 +17,7 @@ grep -qE '^exp +f32 +0\.500 ulp +- +[1-9][0-9]* rows' default.txt || complain 'e
 
 # The same bits with other threads and instruction sets, at least those that are everywhere.
 digests() {
-  awk '$2 ~ /^b?f(16|32)$/ { print $1, $2, $NF }' "$1"
+  awk '$2 ~ /^b?f(16|32)$/ { print $1, $2, $(NF - 1), $NF }' "$1"
 }
 digests default.txt >expected.txt
 for threads in 1 3; do
@@ -34,10 +34,31 @@ for MLXN_MAX_ISA in $sets; do
 done
 unset MLXN_MAX_ISA
 
+# --quick leaves out what compares no bits; --json holds what the table does.
+succeeds '^exp_backward +f32 +- +- +- +exact +[0-9a-f]{32} +[0-9a-f]{32}$' check --quick --json quick.json
+digests .out >found.txt
+cmp -s expected.txt found.txt || complain 'other digests with --quick'
+tr -d '", \n' <quick.json | grep -o 'op:[a-z_]*dtype:[a-z0-9]*[^}]*' |
+  sed 's/op:\(.*\)dtype:\(.*\)oracle:.*digest:\([0-9a-f]*\)shapes:\([0-9a-f]*\).*/\1 \2 \3 \4/' >found.txt
+cmp -s expected.txt found.txt || complain 'other digests in quick.json'
+fails 1 'none/check.json' check exp --quick --json none/check.json
+
+# Every other device gives the same bits.
+for device in $(others); do
+  succeeds ' passed, 0 failed$' check --quick --device "$device"
+  digests .out >found.txt
+  cmp -s expected.txt found.txt || complain "other digests on $device"
+  succeeds 'every input: 65536 right' check sqrt --dtype bf16 --exhaustive --device "$device"
+done
+
+# The digests are the published ones, in the order in which docs/numerics.md has them.
+published "$here/../../docs/numerics.md" >found.txt
+sort expected.txt | cmp -s - found.txt || complain 'docs/numerics.md publishes other digests'
+
 # Choosing ops and dtypes.
 succeeds '^exp +bf16 ' check exp --dtype bf16
 [ "$(grep -c ulp .out)" -eq 1 ] || complain 'check exp --dtype bf16 checks more'
 succeeds 'every input: 65536 right' check log --dtype f16 --exhaustive
-succeeds '^4 passed, 0 failed$' check exp --dtype bf16 --exhaustive
+succeeds '^5 passed, 0 failed$' check exp --dtype bf16 --exhaustive
 
 conclude

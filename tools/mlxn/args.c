@@ -24,6 +24,7 @@ static const option_row options[] = {
     {"--dtype", 0, TOOL_OPTION_DTYPE, "T", "f32, f16 or bf16", "f32, f16 or bf16"},
     {"--accumulate", 0, TOOL_OPTION_ACCUMULATE, NULL, "add the gradient to what the output files hold", NULL},
     {"--exhaustive", 0, TOOL_OPTION_EXHAUSTIVE, NULL, "also all 2^32 inputs of every elementary function", NULL},
+    {"--quick", 0, TOOL_OPTION_QUICK, NULL, "only the checks that compare bits, on small arrays", NULL},
     {"--size", 0, TOOL_OPTION_SIZE, "BYTES,...", "bytes each job moves; K, M and G are powers of 1024",
      "bytes such as 64K,256M, at most 2^50"},
     {"--shape", 0, TOOL_OPTION_SHAPE, "NxM", "the extents N and M (elementwise ops take N*M elements)",

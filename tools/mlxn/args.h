@@ -32,6 +32,7 @@ typedef enum tool_option {
     TOOL_OPTION_PLOT = 1 << 11,
     TOOL_OPTION_HELP = 1 << 12,
     TOOL_OPTION_VERSION = 1 << 13,
+    TOOL_OPTION_QUICK = 1 << 14,
 } tool_option;
 
 typedef struct tool_verb tool_verb;

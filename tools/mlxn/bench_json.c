@@ -2,7 +2,7 @@
 #include <jansson.h>
 
 #include "bench.h"
-#include "text.h"
+#include "report_file.h"
 
 static json_t *extents_json(const mlxn_op_info *op, const tool_extents *extents) {
     return op->elementwise ? json_pack("[I]", (json_int_t)extents->batch[0])
@@ -13,6 +13,9 @@ static json_t *result_json(const bench_result *result) {
     json_t *row = json_pack("{s:s, s:s, s:o, s:f, s:f, s:f}", "op", result->op->name, "dtype",
                             mlxn_dtype_name(result->dtype), "shape", extents_json(result->op, &result->extents),
                             "bytes", result->bytes, "seconds", result->seconds, "gb_per_s", bench_speed(result));
+    if (result->offset > 0) {
+        json_object_set_new(row, "offset", json_integer((json_int_t)result->offset));
+    }
     if (result->has_limit) {
         json_object_set_new(row, "limit", json_string(bench_limit_names[result->limit]));
         json_object_set_new(row, "limit_gb_per_s", json_real(bench_limit_speed(result)));
@@ -29,9 +32,9 @@ static json_t *passes_json(const bench_passes *passes) {
 }
 
 static json_t *overhead_json(const bench_overhead *overhead) {
-    return json_pack("{s:s, s:s, s:f, s:f}", "op", overhead->op->name, "dtype", mlxn_dtype_name(overhead->dtype),
-                     "encode_commit_wait_seconds", overhead->single_seconds, "replayed_dispatch_seconds",
-                     overhead->replayed_seconds);
+    return json_pack("{s:s, s:s, s:f, s:f, s:f}", "op", overhead->op->name, "dtype", mlxn_dtype_name(overhead->dtype),
+                     "encode_commit_wait_seconds", overhead->single_seconds, "encoded_dispatch_seconds",
+                     overhead->encoded_seconds, "replayed_dispatch_seconds", overhead->replayed_seconds);
 }
 
 static json_t *report_json(const bench_report *report) {
@@ -54,20 +57,7 @@ static json_t *report_json(const bench_report *report) {
 
 bool bench_write_json(const bench_report *report, const char *path) {
     json_t *root = report_json(report);
-    bench_file file;
-    if (!root) {
-        tool_error("%s: out of memory", path);
-        return false;
-    }
-    bool good = bench_file_open(path, &file);
-    if (good) {
-        bool dumped = json_dumpf(root, file.stream, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
-        dumped = dumped && fputc('\n', file.stream) != EOF;
-        if (!dumped) {
-            tool_error("%s: cannot write", path);
-        }
-        good = bench_file_close(&file, dumped) && dumped;
-    }
+    const bool good = tool_write_json(root, path);
     json_decref(root);
     return good;
 }

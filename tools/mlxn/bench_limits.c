@@ -1,5 +1,5 @@
-/* What the device's memory gives: a read, a copy, a fill and a two-reads-one-write loop, added to the CPU device as
- * kernels of the program's own, so that they run on the same threads as the ops. */
+/* What the device's memory gives: a read, a copy, a fill and a two-reads-one-write loop, added to the device as kernels of
+ * the program's own: on the CPU, C functions that run on the same threads as the ops. */
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -95,45 +95,66 @@ bench_limit bench_limit_of(double bytes_read, double bytes_written) {
     return best;
 }
 
-bool bench_add_limits(mlxn_device *device) {
+bench_kind bench_add_limits(mlxn_device *device, const mlxn_device_info *info) {
     const mlxn_function *functions = best_functions();
-    for (int i = 0; i < LIMIT_COUNT; i++) {
-        if (mlxn_registry_add_function(device, limits[i].kernel, functions[i]) != MLXN_OK) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Arrays of one size end to end would begin at like places of their pages, where a load waits for
- * an unrelated store. */
-#define STAGGER 2112
-
-size_t bench_pool_bytes(size_t bytes) {
-    return bytes + 4 * STAGGER;
-}
-
-mlxn_status bench_record_limit(mlxn_encoder *encoder, bench_limit limit, mlxn_buffer *pool, size_t bytes) {
-    const size_t count = limits[limit].inputs + limits[limit].outputs;
-    const uint64_t each = bytes / count > 64 ? bytes / count / 64 * 64 : 64;
-    mlxn_buffer *views[3] = {NULL};
-    mlxn_binding bindings[3];
     mlxn_status status = MLXN_OK;
-    for (size_t k = 0; k < count && status == MLXN_OK; k++) {
-        const int64_t offset = (int64_t)(k * ((size_t)each + STAGGER)), extent = (int64_t)each;
-        status = mlxn_buffer_view(pool, offset, 1, &extent, &views[k]);
-        bindings[k] = (mlxn_binding){views[k], k < limits[limit].inputs ? MLXN_READ : MLXN_WRITE};
+    for (int i = 0; i < LIMIT_COUNT && status == MLXN_OK; i++) {
+        status = mlxn_registry_add_function(device, limits[i].kernel, functions[i]);
     }
     if (status == MLXN_OK) {
-        mlxn_dispatch dispatch = {.size = sizeof dispatch,
-                                  .kernel = limits[limit].kernel,
-                                  .bindings = bindings,
-                                  .binding_count = count,
-                                  .constants = &each,
-                                  .constant_bytes = sizeof each,
-                                  .grid = {(each + GROUP_BYTES - 1) / GROUP_BYTES, 1, 1},
-                                  .group = {1, 1, 1}};
-        status = mlxn_encoder_dispatch(encoder, &dispatch);
+        return BENCH_FUNCTIONS;
+    }
+    return bench_add_source_limits(device, info) == MLXN_OK ? BENCH_SOURCES : BENCH_NO_LIMITS;
+}
+
+/* On a CPU, arrays of one size end to end would begin at like places of their pages, where a load waits for an unrelated
+ * store. */
+#define STAGGER 2112
+
+/* What the read of a device with source code would write to if it ever did. */
+#define SINK_BYTES 64
+
+size_t bench_pool_bytes(size_t bytes) {
+    return bytes + 4 * STAGGER + SINK_BYTES;
+}
+
+static mlxn_status dispatch_function(mlxn_encoder *encoder, bench_limit limit, const mlxn_binding *bindings,
+                                     size_t count, uint64_t bytes) {
+    const mlxn_dispatch dispatch = {.size = sizeof dispatch,
+                                    .kernel = limits[limit].kernel,
+                                    .bindings = bindings,
+                                    .binding_count = count,
+                                    .constants = &bytes,
+                                    .constant_bytes = sizeof bytes,
+                                    .grid = {(bytes + GROUP_BYTES - 1) / GROUP_BYTES, 1, 1},
+                                    .group = {1, 1, 1}};
+    return mlxn_encoder_dispatch(encoder, &dispatch);
+}
+
+mlxn_status bench_record_limit(mlxn_encoder *encoder, const bench_setting *setting, bench_limit limit, size_t bytes) {
+    const bool source = setting->kind == BENCH_SOURCES;
+    const size_t arrays = limits[limit].inputs + limits[limit].outputs;
+    const uint64_t each = bytes / arrays > 64 ? bytes / arrays / 64 * 64 : 64;
+    const uint64_t step = source ? (each + 255) / 256 * 256 : each + STAGGER;
+    mlxn_buffer *views[4] = {NULL};
+    mlxn_binding bindings[4];
+    size_t count = 0;
+    mlxn_status status = MLXN_OK;
+    for (; count < arrays && status == MLXN_OK; count++) {
+        const int64_t offset = (int64_t)(count * step), extent = (int64_t)each;
+        status = mlxn_buffer_view(setting->pool, offset, 1, &extent, &views[count]);
+        bindings[count] = (mlxn_binding){views[count], count < limits[limit].inputs ? MLXN_READ : MLXN_WRITE};
+    }
+    if (status == MLXN_OK && source && limits[limit].outputs == 0) {
+        const int64_t extent = SINK_BYTES;
+        const int64_t offset = (mlxn_buffer_count(setting->pool) - extent) / 64 * 64;
+        status = mlxn_buffer_view(setting->pool, offset, 1, &extent, &views[count]);
+        bindings[count] = (mlxn_binding){views[count], MLXN_WRITE};
+        count++;
+    }
+    if (status == MLXN_OK) {
+        status = source ? bench_dispatch_source_limit(encoder, limit, bindings, count, each)
+                        : dispatch_function(encoder, limit, bindings, count, each);
     }
     for (size_t k = 0; k < count; k++) {
         mlxn_buffer_destroy(views[k]);

@@ -6,25 +6,45 @@
 #include "draw.h"
 #include "text.h"
 
-#define SAMPLE_BYTES 1e8   /* a sample repeats the op until this much is moved, */
-#define MAX_REPEATS 4096.0 /* but no more often than this */
-#define PATTERN 65536      /* elements of the inputs' pattern, which repeats */
-#define SMALL 64           /* elements of small work */
-#define SINGLES 2000       /* ops, each waited for, in a sample of small work */
-#define REPLAYED 1000      /* dispatches in the list that is replayed */
+#define SAMPLE_BYTES 1e8      /* a sample repeats the op until this much is moved, */
+#define SAMPLE_BYTES_GPU 8e10 /* on a graphics processor this much, which takes tens of milliseconds, */
+#define MAX_REPEATS 4096.0    /* but no more often than this */
+#define SMALL 64              /* elements of small work */
+#define SINGLES 2000          /* ops, each waited for, in a sample of small work */
+#define REPLAYED 1000         /* dispatches in the list that is replayed */
 
 /* ---- jobs ---- */
 
-/* Fills a buffer with ordinary numbers, which take no special path. */
-static mlxn_status fill(mlxn_buffer *buffer, uint64_t seed) {
-    const mlxn_dtype dtype = mlxn_buffer_dtype(buffer);
-    const size_t bytes = mlxn_buffer_bytes(buffer), piece = PATTERN * mlxn_dtype_size(dtype);
-    void *pattern = tool_allocate(piece, 1);
-    tool_draw_near_one(dtype, seed, pattern, PATTERN);
+static mlxn_status write_pattern(mlxn_buffer *buffer, const void *pattern, size_t piece) {
+    const size_t bytes = mlxn_buffer_bytes(buffer);
     mlxn_status status = MLXN_OK;
     for (size_t at = 0; at < bytes && status == MLXN_OK; at += piece) {
         status = mlxn_buffer_write(buffer, at, bytes - at < piece ? bytes - at : piece, pattern);
     }
+    return status;
+}
+
+/* Where the device runs source code it repeats the pattern itself. */
+static mlxn_status spread_pattern(mlxn_device *device, mlxn_buffer *buffer, const void *pattern) {
+    mlxn_buffer *units;
+    mlxn_status status = mlxn_buffer_create(device, MLXN_U16, 1, (const int64_t[]){BENCH_PATTERN}, &units);
+    if (status == MLXN_OK) {
+        status = mlxn_buffer_write(units, 0, mlxn_buffer_bytes(units), pattern);
+    }
+    if (status == MLXN_OK) {
+        status = bench_spread(device, units, buffer);
+    }
+    mlxn_buffer_destroy(units);
+    return status;
+}
+
+mlxn_status bench_fill(const bench_setting *setting, mlxn_dtype dtype, uint64_t seed, mlxn_buffer *buffer) {
+    const size_t piece = BENCH_PATTERN * mlxn_dtype_size(dtype);
+    void *pattern = tool_allocate(piece, 1);
+    tool_draw_near_one(dtype, seed, pattern, BENCH_PATTERN);
+    const bool spreads = setting->kind == BENCH_SOURCES && mlxn_buffer_bytes(buffer) > piece;
+    mlxn_status status =
+        spreads ? spread_pattern(setting->session->device, buffer, pattern) : write_pattern(buffer, pattern, piece);
     free(pattern);
     return status;
 }
@@ -37,20 +57,29 @@ static mlxn_status record_job(const mlxn_op_info *op, bench_job *job) {
     return status;
 }
 
-mlxn_status bench_job_create(mlxn_device *device, const mlxn_op_info *op, mlxn_dtype dtype, tool_extents extents,
-                             bench_job *job) {
+static mlxn_status create_argument(const bench_setting *setting, mlxn_dtype dtype, size_t k, size_t offset, size_t rank,
+                                   const int64_t *shape, size_t count, bench_job *job) {
+    const int64_t total = (int64_t)(offset + count);
+    mlxn_status status = mlxn_buffer_create(setting->session->device, dtype, 1, &total, &job->storage[k]);
+    if (status == MLXN_OK) {
+        status = mlxn_buffer_view(job->storage[k], (int64_t)offset, rank, shape, &job->buffers[k]);
+    }
+    return status == MLXN_OK ? bench_fill(setting, dtype, TOOL_SEED(k), job->buffers[k]) : status;
+}
+
+mlxn_status bench_job_create(const bench_setting *setting, const mlxn_op_info *op, mlxn_dtype dtype,
+                             tool_extents extents, size_t offset, bench_job *job) {
     *job = (bench_job){0};
-    mlxn_status status = mlxn_encoder_create(device, NULL, &job->encoder);
+    mlxn_status status = mlxn_encoder_create(setting->session->device, NULL, &job->encoder);
     for (size_t k = 0; k < op->input_count + op->output_count && status == MLXN_OK; k++) {
         int64_t shape[MLXN_MAX_RANK];
-        size_t rank = tool_argument_shape(&op->arguments[k], &extents, shape);
-        status = mlxn_buffer_create(device, dtype, rank, shape, &job->buffers[k]);
+        const size_t rank = tool_argument_shape(&op->arguments[k], &extents, shape);
+        status = create_argument(setting, dtype, k, offset, rank, shape,
+                                 tool_argument_count(&op->arguments[k], &extents), job);
         *(k < op->input_count ? &job->bytes_read : &job->bytes_written) += (double)mlxn_buffer_bytes(job->buffers[k]);
-        if (status == MLXN_OK) {
-            status = fill(job->buffers[k], TOOL_SEED(k));
-        }
     }
-    double repeats = SAMPLE_BYTES / (job->bytes_read + job->bytes_written + 1);
+    const double sample = setting->session->info.gpu ? SAMPLE_BYTES_GPU : SAMPLE_BYTES;
+    const double repeats = sample / (job->bytes_read + job->bytes_written + 1);
     job->repeats = (size_t)(repeats < 1 ? 1 : repeats > MAX_REPEATS ? MAX_REPEATS : repeats);
     if (status == MLXN_OK) {
         status = record_job(op, job);
@@ -65,6 +94,7 @@ void bench_job_destroy(bench_job *job) {
     mlxn_encoder_destroy(job->encoder);
     for (size_t k = 0; k < MLXN_MAX_ARGUMENTS; k++) {
         mlxn_buffer_destroy(job->buffers[k]);
+        mlxn_buffer_destroy(job->storage[k]);
     }
     *job = (bench_job){0};
 }
@@ -84,8 +114,8 @@ static double median(double *values, size_t count) {
 mlxn_status bench_time(mlxn_encoder *const *encoders, size_t count, size_t reps, double *medians) {
     double *times = tool_allocate(count * reps, sizeof *times);
     mlxn_status status = MLXN_OK;
-    for (size_t i = 0; i < count && status == MLXN_OK; i++) {
-        status = mlxn_encoder_commit_and_wait(encoders[i]);
+    for (size_t i = 0; i < 2 * count && status == MLXN_OK; i++) {
+        status = mlxn_encoder_commit_and_wait(encoders[i / 2]);
     }
     for (size_t r = 0; r < reps && status == MLXN_OK; r++) {
         for (size_t i = 0; i < count && status == MLXN_OK; i++) {
@@ -107,21 +137,31 @@ static mlxn_status record_limit(const bench_setting *setting, const bench_result
                                 mlxn_encoder **encoder) {
     mlxn_status status = mlxn_encoder_create(setting->session->device, NULL, encoder);
     for (size_t i = 0; i < repeats && status == MLXN_OK; i++) {
-        status = bench_record_limit(*encoder, result->limit, setting->pool, (size_t)result->bytes);
+        status = bench_record_limit(*encoder, setting, result->limit, (size_t)result->bytes);
     }
     return status;
+}
+
+/* The limit of an op: that of its square shape, whose share of writes is the op's own and not the shape's. */
+static bench_limit limit_of(const mlxn_op_info *op) {
+    const tool_extents square = {1, {1, 1}, 4096, 4096};
+    double read = 0, written = 0;
+    for (size_t k = 0; k < op->input_count + op->output_count; k++) {
+        *(k < op->input_count ? &read : &written) += (double)tool_argument_count(&op->arguments[k], &square);
+    }
+    return bench_limit_of(read, written);
 }
 
 mlxn_status bench_measure(const bench_setting *setting, bench_result *result) {
     bench_job job;
     mlxn_encoder *limit = NULL;
-    mlxn_status status = bench_job_create(setting->session->device, result->op, result->dtype, result->extents, &job);
+    mlxn_status status = bench_job_create(setting, result->op, result->dtype, result->extents, result->offset, &job);
     if (status != MLXN_OK) {
         return status;
     }
     result->bytes = job.bytes_read + job.bytes_written;
-    result->has_limit = setting->has_limits;
-    result->limit = bench_limit_of(job.bytes_read, job.bytes_written);
+    result->has_limit = setting->kind != BENCH_NO_LIMITS;
+    result->limit = limit_of(result->op);
     if (result->has_limit) {
         status = record_limit(setting, result, job.repeats, &limit);
     }
@@ -168,7 +208,7 @@ mlxn_status bench_measure_passes(const bench_setting *setting, bench_passes *pas
         if (!op) {
             continue;
         }
-        status = bench_job_create(setting->session->device, op, passes->dtype, passes->extents, &jobs[count]);
+        status = bench_job_create(setting, op, passes->dtype, passes->extents, 0, &jobs[count]);
         if (status == MLXN_OK) {
             encoders[count] = jobs[count].encoder;
             count++;
@@ -201,41 +241,51 @@ static mlxn_status time_singles(const bench_overhead *overhead, bench_job *job, 
     return status;
 }
 
-static mlxn_status time_replay(const bench_overhead *overhead, bench_job *job, double *seconds) {
+/* The host's part of a list of small work that is recorded and committed once, and all of it when it is replayed, a
+ * dispatch each. */
+static mlxn_status time_list(const bench_overhead *overhead, bench_job *job, double *encoded, double *replayed) {
     mlxn_status status = mlxn_encoder_reset(job->encoder);
     job->repeats = REPLAYED;
+    double start = tool_seconds();
     if (status == MLXN_OK) {
         status = record_job(overhead->op, job);
     }
     if (status == MLXN_OK) {
-        status = mlxn_encoder_commit_and_wait(job->encoder);
+        status = mlxn_encoder_commit(job->encoder);
     }
-    const double start = tool_seconds();
-    if (status == MLXN_OK) {
-        status = mlxn_encoder_commit_and_wait(job->encoder);
+    *encoded = (tool_seconds() - start) / REPLAYED;
+    for (int i = 0; i < 3 && status == MLXN_OK; i++) { /* the second commit may prepare the later ones */
+        status = mlxn_encoder_wait(job->encoder);
+        start = tool_seconds();
+        if (status == MLXN_OK) {
+            status = mlxn_encoder_commit_and_wait(job->encoder);
+        }
     }
-    *seconds = (tool_seconds() - start) / REPLAYED;
+    *replayed = (tool_seconds() - start) / REPLAYED;
     return status;
 }
 
 mlxn_status bench_measure_overhead(const bench_setting *setting, bench_overhead *overhead) {
     const tool_extents extents = {1, {SMALL, 1}, 1, 1};
     bench_job job;
-    mlxn_status status = bench_job_create(setting->session->device, overhead->op, overhead->dtype, extents, &job);
+    mlxn_status status = bench_job_create(setting, overhead->op, overhead->dtype, extents, 0, &job);
     if (status != MLXN_OK) {
         return status;
     }
     double *singles = tool_allocate(setting->reps, sizeof *singles);
+    double *lists = tool_allocate(setting->reps, sizeof *lists);
     double *replays = tool_allocate(setting->reps, sizeof *replays);
     for (size_t r = 0; r < setting->reps && status == MLXN_OK; r++) {
         status = time_singles(overhead, &job, &singles[r]);
         if (status == MLXN_OK) {
-            status = time_replay(overhead, &job, &replays[r]);
+            status = time_list(overhead, &job, &lists[r], &replays[r]);
         }
     }
     overhead->single_seconds = median(singles, setting->reps);
+    overhead->encoded_seconds = median(lists, setting->reps);
     overhead->replayed_seconds = median(replays, setting->reps);
     free(singles);
+    free(lists);
     free(replays);
     bench_job_destroy(&job);
     return status;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "report_file.h"
 #include "text.h"
 
 #define MAX_SERIES 32
@@ -164,16 +165,16 @@ static void write_script(FILE *script, const bench_report *report) {
 
 bool bench_plot(const bench_report *report, const char *path) {
     FILE *script = tmpfile();
-    bench_file file;
+    report_file file;
     if (!script) {
         tool_error("--plot: %s", strerror(errno));
         return false;
     }
     write_script(script, report);
-    bool good = bench_file_open(path, &file);
+    bool good = report_file_open(path, &file);
     if (good) {
         bool drawn_well = draw(script, file.stream);
-        good = bench_file_close(&file, drawn_well) && drawn_well;
+        good = report_file_close(&file, drawn_well) && drawn_well;
     }
     fclose(script);
     return good;

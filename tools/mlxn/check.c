@@ -1,20 +1,24 @@
 /* mlxn check: the report. */
 #include "check.h"
 
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "report_file.h"
 #include "text.h"
 #include "verbs.h"
 
 static const struct {
     const char *title;
     int width;
+    bool quick; /* done with --quick too */
     check_function run;
 } checks[] = {
-    {"oracle", 10, check_oracle},         {"gradient", 9, check_gradient}, {"special", 9, check_special},
-    {"accumulate", 11, check_accumulate}, {"digest", 32, check_digest},
+    {"oracle", 10, false, check_oracle},  {"gradient", 9, false, check_gradient},
+    {"special", 9, false, check_special}, {"accumulate", 11, true, check_accumulate},
+    {"digest", 32, true, check_digest},   {"shapes", 32, true, check_shapes},
 };
 enum { CHECK_COUNT = sizeof checks / sizeof *checks };
 
@@ -23,6 +27,7 @@ enum { DTYPE_COUNT = sizeof dtypes / sizeof *dtypes };
 
 typedef struct check_totals {
     size_t passed, failed;
+    json_t *rows; /* for --json: an object for each op and dtype */
 } check_totals;
 
 void check_fail(check_result *result, const char *format, ...) {
@@ -45,6 +50,33 @@ static void count_result(const check_result *result, check_totals *totals) {
     }
 }
 
+static const char *outcome(const check_result *result) {
+    return result->skipped ? "-" : result->failed ? "FAILED" : result->text;
+}
+
+/* The row of an op and dtype, which is made when it is first asked for. */
+static json_t *json_row(check_totals *totals, const mlxn_op_info *op, mlxn_dtype dtype) {
+    for (size_t i = 0; i < json_array_size(totals->rows); i++) {
+        json_t *row = json_array_get(totals->rows, i);
+        if (strcmp(json_string_value(json_object_get(row, "op")), op->name) == 0 &&
+            strcmp(json_string_value(json_object_get(row, "dtype")), mlxn_dtype_name(dtype)) == 0) {
+            return row;
+        }
+    }
+    json_array_append_new(totals->rows, json_pack("{s:s, s:s}", "op", op->name, "dtype", mlxn_dtype_name(dtype)));
+    return json_array_get(totals->rows, json_array_size(totals->rows) - 1);
+}
+
+static bool write_json(const tool_session *session, const check_totals *totals, const char *path) {
+    json_t *root =
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:O}", "mlxn", mlxn_version(), "device", session->info.name,
+                  "description", session->info.description, "detail", session->info.detail, "passed",
+                  (json_int_t)totals->passed, "failed", (json_int_t)totals->failed, "results", totals->rows);
+    const bool good = tool_write_json(root, path);
+    json_decref(root);
+    return good;
+}
+
 static void print_failure(const char *title, const check_result *result, const mlxn_op_info *op, mlxn_dtype dtype,
                           const tool_arguments *arguments, const tool_session *session, const char *extra) {
     printf("  FAILED %s: %s\n  repeat: mlxn check %s --dtype %s --device %s", title, result->reason, op->name,
@@ -52,22 +84,27 @@ static void print_failure(const char *title, const check_result *result, const m
     if (arguments->threads) {
         printf(" --threads %zu", arguments->threads);
     }
-    printf("%s\n", extra);
+    printf("%s%s\n", tool_given(arguments, TOOL_OPTION_QUICK) ? " --quick" : "", extra);
 }
 
 static void check_op(const tool_arguments *arguments, tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype,
                      check_totals *totals) {
     check_result results[CHECK_COUNT] = {0};
     for (size_t i = 0; i < CHECK_COUNT; i++) {
+        if (tool_given(arguments, TOOL_OPTION_QUICK) && !checks[i].quick) {
+            results[i].skipped = true;
+            continue;
+        }
         tool_progress("%s %s: %s", op->name, mlxn_dtype_name(dtype), checks[i].title);
         checks[i].run(session, op, dtype, &results[i]);
         count_result(&results[i], totals);
     }
     tool_progress_end();
+    json_t *row = json_row(totals, op, dtype);
     printf("%-27s %-5s", op->name, mlxn_dtype_name(dtype));
     for (size_t i = 0; i < CHECK_COUNT; i++) {
-        const char *text = results[i].skipped ? "-" : results[i].failed ? "FAILED" : results[i].text;
-        printf(" %-*s", i + 1 < CHECK_COUNT ? checks[i].width : 0, text);
+        printf(" %-*s", i + 1 < CHECK_COUNT ? checks[i].width : 0, outcome(&results[i]));
+        json_object_set_new(row, checks[i].title, json_string(outcome(&results[i])));
     }
     putchar('\n');
     for (size_t i = 0; i < CHECK_COUNT; i++) {
@@ -88,8 +125,9 @@ static void check_op_exhaustively(const tool_arguments *arguments, tool_session 
         return;
     }
     count_result(&result, totals);
-    printf("%-27s %-5s every input: %s  (%.1f s)\n", op->name, mlxn_dtype_name(dtype),
-           result.failed ? "FAILED" : result.text, tool_seconds() - start);
+    json_object_set_new(json_row(totals, op, dtype), "every_input", json_string(outcome(&result)));
+    printf("%-27s %-5s every input: %s  (%.1f s)\n", op->name, mlxn_dtype_name(dtype), outcome(&result),
+           tool_seconds() - start);
     if (result.failed) {
         print_failure("every input", &result, op, dtype, arguments, session, " --exhaustive");
     }
@@ -120,14 +158,16 @@ static tool_exit check_ops(const tool_arguments *arguments, const mlxn_op_info *
         printf(" %-*s", i + 1 < CHECK_COUNT ? checks[i].width : 0, checks[i].title);
     }
     putchar('\n');
-    check_totals totals = {0, 0};
+    check_totals totals = {0, 0, json_array()};
     for_each(arguments, &session, ops, count, check_op, &totals);
     if (tool_given(arguments, TOOL_OPTION_EXHAUSTIVE)) {
         for_each(arguments, &session, ops, count, check_op_exhaustively, &totals);
     }
     printf("%zu passed, %zu failed\n", totals.passed, totals.failed);
+    const bool written = !arguments->json || write_json(&session, &totals, arguments->json);
+    json_decref(totals.rows);
     tool_close(&session);
-    return totals.failed ? TOOL_FAILURE : TOOL_SUCCESS;
+    return totals.failed || !written ? TOOL_FAILURE : TOOL_SUCCESS;
 }
 
 tool_exit tool_check(const tool_arguments *arguments) {
@@ -135,7 +175,7 @@ tool_exit tool_check(const tool_arguments *arguments) {
     size_t count;
     tool_exit code = TOOL_USAGE;
     if (tool_select_ops(arguments, ops, &count)) {
-        code = check_ops(arguments, ops, count);
+        code = tool_can_write(arguments->json) ? check_ops(arguments, ops, count) : TOOL_FAILURE;
     }
     free(ops);
     return code;

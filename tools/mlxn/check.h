@@ -19,6 +19,7 @@ void check_gradient(tool_session *session, const mlxn_op_info *op, mlxn_dtype dt
 void check_special(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, check_result *result);
 void check_accumulate(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, check_result *result);
 void check_digest(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, check_result *result);
+void check_shapes(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, check_result *result);
 
 /* Every input there is. Skipped where no truth ships for the op. */
 void check_every_input(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, check_result *result);

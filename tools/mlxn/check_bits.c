@@ -87,15 +87,39 @@ void check_accumulate(tool_session *session, const mlxn_op_info *op, mlxn_dtype 
 
 /* ---- digests ---- */
 
-/* XXH3-128 of the outputs' bytes one after the other, of an op on inputs drawn by tool_draw_wide with
- * TOOL_SEED(argument): 65,549 elements of an elementwise op, else "..." = [2], N = 131, M = 2119. */
-static bool digest(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, char text[33],
-                   check_result *result) {
-    const tool_extents extents =
-        op->elementwise ? (tool_extents){1, {65549, 1}, 1, 1} : (tool_extents){1, {2, 1}, 131, 2119};
+/* The shapes of the second digest: what kernels treat in ways of their own. `offset` elements precede every argument in
+ * its memory. docs/numerics.md lists them. */
+typedef struct shape_class {
+    tool_extents extents;
+    size_t offset;
+} shape_class;
+
+static const shape_class elementwise_shapes[] = {
+    {{1, {1, 1}, 1, 1}, 0},   {{1, {2, 1}, 1, 1}, 0},    {{1, {3, 1}, 1, 1}, 1},    {{1, {257, 1}, 1, 1}, 0},
+    {{2, {3, 341}, 1, 1}, 2}, {{1, {4099, 1}, 1, 1}, 3}, {{1, {8191, 1}, 1, 1}, 7}, {{1, {16384, 1}, 1, 1}, 0}};
+
+static const shape_class matrix_shapes[] = {
+    {{0, {1, 1}, 16384, 4}, 0},  /* narrow */
+    {{0, {1, 1}, 4, 16384}, 0},  /* flat */
+    {{1, {1021, 1}, 8, 8}, 0},   /* many tiny ones */
+    {{0, {1, 1}, 1, 20011}, 0},  /* one row */
+    {{0, {1, 1}, 20011, 1}, 0},  /* one column */
+    {{0, {1, 1}, 257, 1031}, 1}, /* odd rows at odd places */
+    {{2, {3, 2}, 67, 129}, 3},   /* a batch of these */
+    {{0, {1, 1}, 5, 40009}, 5},  /* many segments of a row */
+    {{0, {1, 1}, 30011, 5}, 7},  /* many leaves of a column */
+    {{0, {1, 1}, 2048, 256}, 0}, /* whole tiles */
+    {{0, {1, 1}, 1, 1}, 1},
+};
+
+static const shape_class whole_elementwise = {{1, {65549, 1}, 1, 1}, 0}, whole_matrix = {{1, {2, 1}, 131, 2119}, 0};
+
+/* Adds the bytes of the outputs, one after the other, of an op on inputs drawn by tool_draw_wide with TOOL_SEED(argument). */
+static bool add_to_digest(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, const shape_class *shape,
+                          XXH3_state_t *state, check_result *result) {
     tool_job job;
-    bool intact, good = true;
-    if (tool_job_create(session->device, op, dtype, extents, 0, &job) != MLXN_OK) {
+    bool intact;
+    if (tool_job_create(session->device, op, dtype, shape->extents, shape->offset, &job) != MLXN_OK) {
         check_fail_call(result);
         return false;
     }
@@ -104,32 +128,73 @@ static bool digest(tool_session *session, const mlxn_op_info *op, mlxn_dtype dty
     }
     if (tool_job_run(&job, session->encoder, MLXN_OVERWRITE, &intact) != MLXN_OK) {
         check_fail_call(result);
-        good = false;
+    } else if (!intact) {
+        check_fail(result, "wrote beyond an output");
     }
-    XXH3_state_t state;
-    XXH3_128bits_reset(&state);
     for (size_t k = op->input_count; k < job.argument_count; k++) {
-        XXH3_128bits_update(&state, job.arrays[k], job.counts[k] * mlxn_dtype_size(dtype));
+        XXH3_128bits_update(state, job.arrays[k], job.counts[k] * mlxn_dtype_size(dtype));
     }
-    XXH128_hash_t hash = XXH3_128bits_digest(&state);
-    snprintf(text, 33, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
     tool_job_destroy(&job);
-    return good;
+    return !result->failed;
 }
 
-/* The device's digest must be that of a single CPU thread. */
-void check_digest(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, check_result *result) {
+static void write_digest(const XXH3_state_t *state, char text[33]) {
+    XXH128_hash_t hash = XXH3_128bits_digest(state);
+    snprintf(text, 33, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}
+
+/* "[2] 131x2119" or "[65549]", and where the arguments begin. Returns `text`. */
+static char *shape_text(const mlxn_op_info *op, const shape_class *shape, char text[80]) {
+    char batch[48] = "";
+    if (shape->extents.batch_rank > 0) {
+        snprintf(batch, sizeof batch, shape->extents.batch_rank > 1 ? "[%lld,%lld]" : "[%lld]",
+                 (long long)shape->extents.batch[0], (long long)shape->extents.batch[1]);
+    }
+    if (op->elementwise) {
+        snprintf(text, 80, "%s at element %zu", batch, shape->offset);
+    } else {
+        snprintf(text, 80, "%s%s%lldx%lld at element %zu", batch, *batch ? " " : "", (long long)shape->extents.n,
+                 (long long)shape->extents.m, shape->offset);
+    }
+    return text;
+}
+
+/* The device's digest after every shape must be that of a single CPU thread. */
+static void compare_digests(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, const shape_class *shapes,
+                            size_t count, check_result *result) {
     tool_session single;
-    char text[33], other[33];
+    char text[33], right[33], where[80];
     if (!tool_open_named("cpu", 1, &single)) {
         check_fail_call(result);
         return;
     }
-    if (digest(session, op, dtype, text, result) && digest(&single, op, dtype, other, result)) {
-        snprintf(result->text, sizeof result->text, "%s", text);
-        if (strcmp(text, other) != 0) {
-            check_fail(result, "%s, but %s on one CPU thread", text, other);
+    XXH3_state_t state, right_state;
+    XXH3_128bits_reset(&state);
+    XXH3_128bits_reset(&right_state);
+    for (size_t i = 0; i < count && !result->failed; i++) {
+        if (add_to_digest(session, op, dtype, &shapes[i], &state, result) &&
+            add_to_digest(&single, op, dtype, &shapes[i], &right_state, result)) {
+            write_digest(&state, text);
+            write_digest(&right_state, right);
+            snprintf(result->text, sizeof result->text, "%s", text);
+            if (strcmp(text, right) != 0) {
+                check_fail(result, "%s with the shape %s, but %s on one CPU thread", text,
+                           shape_text(op, &shapes[i], where), right);
+            }
         }
     }
     tool_close(&single);
+}
+
+void check_digest(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, check_result *result) {
+    compare_digests(session, op, dtype, op->elementwise ? &whole_elementwise : &whole_matrix, 1, result);
+}
+
+void check_shapes(tool_session *session, const mlxn_op_info *op, mlxn_dtype dtype, check_result *result) {
+    if (op->elementwise) {
+        compare_digests(session, op, dtype, elementwise_shapes, sizeof elementwise_shapes / sizeof *elementwise_shapes,
+                        result);
+    } else {
+        compare_digests(session, op, dtype, matrix_shapes, sizeof matrix_shapes / sizeof *matrix_shapes, result);
+    }
 }

@@ -20,7 +20,7 @@ void *tool_allocate(size_t count, size_t size) {
 }
 
 bool tool_open_named(const char *name, size_t threads, tool_session *session) {
-    *session = (tool_session){.info.size = sizeof session->info};
+    *session = (tool_session){.info.size = sizeof session->info, .threads = threads};
     mlxn_device_options options = {.size = sizeof options, .threads = threads};
     if (mlxn_device_open(name, &options, &session->device) != MLXN_OK) {
         tool_error("%s (see mlxn devices)", mlxn_last_error());

@@ -17,6 +17,7 @@ typedef struct tool_session {
     mlxn_device *device;
     mlxn_encoder *encoder;
     mlxn_device_info info;
+    size_t threads; /* as asked for; 0 = as many as the machine allows */
 } tool_session;
 
 /* Every argument lies in the middle of a larger array whose margins must stay as they are. */

@@ -19,9 +19,9 @@ const tool_verb tool_verbs[] = {
     {"check", "[OP...]", "prove the numerics on this machine",
      "Checks each op in each dtype: its error against a float64 reference in units in the last place, its\n"
      "gradient against finite differences of the device's own forward, its special values in every lane and\n"
-     "tail position, its accumulate mode to the bit, and prints a digest of result bits that is the same on\n"
-     "every machine. Exit 1 if a check fails.\n",
-     ON_A_DEVICE | TOOL_OPTION_DTYPE | TOOL_OPTION_EXHAUSTIVE, true, tool_check},
+     "tail position, its accumulate mode to the bit, and prints digests of result bits, of one shape and of\n"
+     "many odd ones, that are the same on every machine. Exit 1 if a check fails.\n",
+     ON_A_DEVICE | TOOL_OPTION_DTYPE | TOOL_OPTION_EXHAUSTIVE | TOOL_OPTION_QUICK | TOOL_OPTION_JSON, true, tool_check},
     {"bench", "[OP...]", "time ops beside the device's own copy, fill and read",
      "Per op, dtype and size: the median time, the speed in GB/s (10^9 bytes, counting each input read once\n"
      "and each output written once), the fastest plain loop with a like share of writes, timed in turns\n"

@@ -5,10 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "job.h"
+#include "report_file.h"
 #include "text.h"
 
-static bool fail(bench_file *file) {
+static bool fail(report_file *file) {
     tool_error("%s: cannot write: %s", file->path, strerror(errno));
     if (file->stream) {
         fclose(file->stream);
@@ -31,9 +32,9 @@ static bool is_folder(const char *path) {
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-bool bench_file_open(const char *path, bench_file *file) {
+bool report_file_open(const char *path, report_file *file) {
     const size_t size = strlen(path) + 12;
-    *file = (bench_file){.path = path};
+    *file = (report_file){.path = path};
     if (is_folder(path)) {
         errno = EISDIR;
         return fail(file);
@@ -50,7 +51,7 @@ bool bench_file_open(const char *path, bench_file *file) {
     return file->stream ? true : fail(file);
 }
 
-bool bench_file_close(bench_file *file, bool keep) {
+bool report_file_close(report_file *file, bool keep) {
     if (!keep) {
         fclose(file->stream);
         if (file->temporary) {
@@ -70,7 +71,24 @@ bool bench_file_close(bench_file *file, bool keep) {
     return true;
 }
 
-bool bench_can_write(const char *path) {
-    bench_file file;
-    return !path || is_special(path) || (bench_file_open(path, &file) && bench_file_close(&file, false));
+bool tool_can_write(const char *path) {
+    report_file file;
+    return !path || is_special(path) || (report_file_open(path, &file) && report_file_close(&file, false));
+}
+
+bool tool_write_json(const json_t *root, const char *path) {
+    report_file file;
+    if (!root) {
+        tool_error("%s: out of memory", path);
+        return false;
+    }
+    if (!report_file_open(path, &file)) {
+        return false;
+    }
+    bool dumped = json_dumpf(root, file.stream, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
+    dumped = dumped && fputc('\n', file.stream) != EOF;
+    if (!dumped) {
+        tool_error("%s: cannot write", path);
+    }
+    return report_file_close(&file, dumped) && dumped;
 }
