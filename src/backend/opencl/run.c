@@ -82,7 +82,9 @@ static mlxn_status refused(const mlxn_device *device, const char *function, cons
                : mlxn_opencl_failed(device, function, name, error);
 }
 
-static mlxn_status enqueue(mlxn_device *device, const mlxn_record *record, cl_command_queue queue, cl_event *event) {
+/* `after`, unless NULL, is an event that comes earlier in the queue: the dispatch fails if that has failed. */
+static mlxn_status enqueue(mlxn_device *device, const mlxn_record *record, cl_command_queue queue, cl_event after,
+                           cl_event *event) {
     const mlxn_opencl_kernel *compiled = record->kernel->compiled;
     cl_int error = set_arguments(record, compiled->kernel);
     if (error != CL_SUCCESS) {
@@ -92,7 +94,8 @@ static mlxn_status enqueue(mlxn_device *device, const mlxn_record *record, cl_co
     const size_t local[3] = {record->group[0], record->group[1], record->group[2]};
     const size_t global[3] = {grid[0] * local[0], grid[1] * local[1], grid[2] * local[2]};
     const cl_uint dimensions = global[2] > 1 ? 3 : global[1] > 1 ? 2 : 1;
-    error = mlxn_cl.EnqueueNDRangeKernel(queue, compiled->kernel, dimensions, NULL, global, local, 0, NULL, event);
+    error = mlxn_cl.EnqueueNDRangeKernel(queue, compiled->kernel, dimensions, NULL, global, local,
+                                         after != NULL ? 1 : 0, after != NULL ? &after : NULL, event);
     return error == CL_SUCCESS ? MLXN_OK : refused(device, "clEnqueueNDRangeKernel", record->kernel->name, error);
 }
 
@@ -112,34 +115,36 @@ static mlxn_status finish_event(const mlxn_device *device, cl_event event, const
 
 /* ---- lists ---------------------------------------------------------------------------------------- */
 
-/* The event of the last dispatch of the list's last commit, which ends after all of its work. */
-static cl_event take_event(mlxn_list *list) {
-    const cl_event event = list->state;
-    list->state = NULL;
-    return event;
-}
-
 static const char *last_name(const mlxn_list *list) {
     return list->count > 0 ? list->records[list->count - 1]->kernel->name : "an empty list";
 }
 
+/* list->state is the event of the last dispatch of the list's last commit. It ends after all of the list's work, and the
+ * last dispatch of a commit waits for the event of the commit before, so that no failure is lost. */
 static mlxn_status run(mlxn_device *device, mlxn_list *list) {
     const mlxn_opencl_state *state = device->state;
-    mlxn_status status = MLXN_OK;
+    const size_t last = list->count - 1;
     cl_event event = NULL;
-    for (size_t i = 0; i < list->count && status == MLXN_OK; i++) {
-        status = enqueue(device, list->records[i], state->work, i + 1 == list->count ? &event : NULL);
+    mlxn_status status = MLXN_OK;
+    for (size_t i = 0; i < last && status == MLXN_OK; i++) {
+        status = enqueue(device, list->records[i], state->work, NULL, NULL);
+    }
+    if (status == MLXN_OK) {
+        status = enqueue(device, list->records[last], state->work, list->state, &event);
     }
     if (status != MLXN_OK) {
         mlxn_cl.Finish(state->work); /* nothing of the list is in flight that wait would not know of */
         return status;
+    }
+    if (list->state != NULL) {
+        mlxn_cl.ReleaseEvent(list->state);
     }
     list->state = event;
     const cl_int error = mlxn_cl.Flush(state->work);
     return error == CL_SUCCESS ? MLXN_OK : mlxn_opencl_failed(device, "clFlush", last_name(list), error);
 }
 
-/* Runs one dispatch after the other on a queue that measures. */
+/* Runs one dispatch after the other on a queue that measures, and waits for each. */
 static mlxn_status run_timed(mlxn_device *device, mlxn_list *list) {
     mlxn_opencl_state *state = device->state;
     cl_int error = CL_SUCCESS;
@@ -156,7 +161,7 @@ static mlxn_status run_timed(mlxn_device *device, mlxn_list *list) {
     for (size_t i = 0; i < list->count; i++) {
         mlxn_record *record = list->records[i];
         cl_event event = NULL;
-        mlxn_status status = enqueue(device, record, state->timing, &event);
+        mlxn_status status = enqueue(device, record, state->timing, NULL, &event);
         if (status != MLXN_OK) {
             return status;
         }
@@ -178,35 +183,20 @@ mlxn_status mlxn_opencl_commit(mlxn_device *device, mlxn_list *list, bool timing
     for (size_t i = 0; i < list->count && status == MLXN_OK; i++) {
         status = check(device, list->records[i]);
     }
-    if (status != MLXN_OK) {
+    if (status != MLXN_OK || list->count == 0) {
         return status;
     }
-    const cl_event earlier = take_event(list);
-    status = timing ? run_timed(device, list) : run(device, list);
-    if (earlier == NULL) {
-        return status;
-    }
-    if (list->state == NULL) { /* the earlier commit is the one to wait for */
-        list->state = earlier;
-        return status;
-    }
-    /* The new event comes after the earlier one; what the earlier one failed with would be lost. */
-    cl_int result = CL_COMPLETE;
-    mlxn_cl.GetEventInfo(earlier, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof result, &result, NULL);
-    if (result < 0 && status == MLXN_OK) {
-        return finish_event(device, earlier, last_name(list));
-    }
-    mlxn_cl.ReleaseEvent(earlier);
-    return status;
+    return timing ? run_timed(device, list) : run(device, list);
 }
 
 mlxn_status mlxn_opencl_wait(mlxn_device *device, mlxn_list *list) {
     const mlxn_status status = mlxn_opencl_check_fork(device);
-    if (status != MLXN_OK) {
+    const cl_event event = list->state;
+    if (status != MLXN_OK || event == NULL) {
         return status;
     }
-    const cl_event event = take_event(list);
-    return event != NULL ? finish_event(device, event, last_name(list)) : MLXN_OK;
+    list->state = NULL;
+    return finish_event(device, event, last_name(list));
 }
 
 /* An event is left only in a forked child, where it is not ours to release. */

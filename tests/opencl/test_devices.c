@@ -1,0 +1,229 @@
+/* The list of OpenCL devices: their names, and why one cannot be opened. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "opencl_test.h"
+
+/* A property of the device that a child changes: the bits `clear` are taken from it. */
+static struct {
+    unsigned what;
+    uint64_t clear;
+    const char *text; /* instead */
+} change;
+
+typedef int (*get_device_info)(void *device, unsigned what, size_t bytes, void *value, size_t *needed);
+
+static int changed_device_info(void *device, unsigned what, size_t bytes, void *value, size_t *needed) {
+    get_device_info real;
+    *(void **)&real = real_function("clGetDeviceInfo");
+    const int error = real(device, what, bytes, value, needed);
+    if (error == 0 && what == change.what && value != NULL) {
+        if (change.text != NULL)
+            snprintf(value, bytes, "%s", change.text);
+        else
+            for (size_t i = 0; i < bytes && i < 8; i++)
+                ((unsigned char *)value)[i] &= (unsigned char)~(change.clear >> 8 * i);
+    }
+    return error;
+}
+
+static int no_platforms(unsigned room, void **platforms, unsigned *count) {
+    (void)room;
+    (void)platforms;
+    (void)count;
+    return -1001;
+}
+
+/* In a child, whose library has not looked for devices yet: every OpenCL entry must say `expected`. */
+static int entries_say(const char *expected) {
+    mlxn_device_info info = {.size = sizeof info};
+    int found = 0;
+    for (size_t i = 0; i < mlxn_device_count(); i++) {
+        if (mlxn_device_at(i, &info) != MLXN_OK)
+            return 1;
+        if (strncmp(info.name, "opencl", 6) != 0)
+            continue;
+        found++;
+        if (info.available || strstr(info.reason, expected) == NULL) {
+            print_error("%s says \"%s\", expected \"%s\"\n", info.name, info.reason, expected);
+            return 2;
+        }
+        mlxn_device *device = NULL;
+        if (mlxn_device_open(info.name, NULL, &device) != MLXN_NOT_FOUND ||
+            strstr(mlxn_last_error(), expected) == NULL || device != NULL)
+            return 3;
+    }
+    mlxn_device *device = NULL; /* the processor works all the same */
+    if (mlxn_device_open("cpu", NULL, &device) != MLXN_OK)
+        return 4;
+    mlxn_device_destroy(device);
+    return found > 0 ? 0 : 5;
+}
+
+/* Asks in a child, so that this process does not look for devices before its time. */
+static bool in_child(bool (*question)(void)) {
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(question() ? 0 : 1);
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status == 0;
+}
+
+static bool built_with_opencl(void) {
+    mlxn_device_info info = {.size = sizeof info};
+    for (size_t i = 0; i < mlxn_device_count(); i++)
+        if (mlxn_device_at(i, &info) == MLXN_OK && strstr(info.reason, "this build of mlxn has no OpenCL") != NULL)
+            return false;
+    return true;
+}
+
+static void reasons(void **state) {
+    (void)state;
+    enum {
+        AVAILABLE = 0x1027,
+        COMPILER = 0x1028,
+        SINGLE = 0x101b,
+        LITTLE = 0x1026,
+        PROFILE = 0x102e,
+        VERSION = 0x102f
+    };
+    static const struct {
+        const char *expected;
+        bool no_loader, no_platforms;
+        const char *missing;
+        unsigned what;
+        uint64_t clear;
+        const char *text;
+    } cases[] = {
+        {"no OpenCL loader", .no_loader = true},
+        {"no driver is installed", .no_platforms = true},
+        {"older than OpenCL 1.2", .missing = "clEnqueueFillBuffer"},
+        {"not available", .what = AVAILABLE, .clear = 1},
+        {"no compiler", .what = COMPILER, .clear = 1},
+        {"big-endian", .what = LITTLE, .clear = 1},
+        {"subnormal", .what = SINGLE, .clear = 1},
+        {"infinities", .what = SINGLE, .clear = 2},
+        {"round f32 to nearest", .what = SINGLE, .clear = 4},
+        {"fused multiply-add", .what = SINGLE, .clear = 32},
+        {"not correctly rounded", .what = SINGLE, .clear = 128},
+        {"embedded profile", .what = PROFILE, .text = "EMBEDDED_PROFILE"},
+        {"older than OpenCL 1.2", .what = VERSION, .text = "OpenCL 1.1 of a vendor"},
+    };
+    if (!in_child(built_with_opencl))
+        skip();
+    const bool drivers = in_child(opencl_is_here); /* else only the missing loader can be seen */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!drivers && !cases[i].no_loader)
+            continue;
+        const pid_t child = fork();
+        if (child == 0) {
+            fake_no_loader = cases[i].no_loader;
+            fake_missing_function = cases[i].missing;
+            change.what = cases[i].what;
+            change.clear = cases[i].clear;
+            change.text = cases[i].text;
+            fake_function("clGetDeviceInfo", (void *)(uintptr_t)changed_device_info);
+            if (cases[i].no_platforms)
+                fake_function("clGetPlatformIDs", (void *)(uintptr_t)no_platforms);
+            _exit(entries_say(cases[i].expected));
+        }
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (status != 0)
+            fail_msg("\"%s\": step %d, signal %d", cases[i].expected, WEXITSTATUS(status), WTERMSIG(status));
+    }
+}
+
+static void without_f64(void **state) {
+    (void)state;
+    if (!in_child(opencl_is_here))
+        skip();
+    const pid_t child = fork();
+    if (child == 0) {
+        change.what = 0x1032; /* the f64 properties: no fused multiply-add */
+        change.clear = 32;
+        fake_function("clGetDeviceInfo", (void *)(uintptr_t)changed_device_info);
+        mlxn_device *device = NULL;
+        mlxn_device_info info = {.size = sizeof info};
+        _exit(mlxn_device_open("opencl:0", NULL, &device) == MLXN_OK &&
+                      mlxn_device_get_info(device, &info) == MLXN_OK && strstr(info.detail, "no f64") != NULL
+                  ? 0
+                  : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void the_list(void **state) {
+    (void)state;
+    if (!opencl_is_here())
+        skip();
+    int count = 0;
+    for (size_t i = 0; i < mlxn_device_count(); i++) {
+        mlxn_device_info info = {.size = sizeof info};
+        OK(mlxn_device_at(i, &info));
+        if (strncmp(info.name, "opencl", 6) != 0)
+            continue;
+        char expected[32];
+        snprintf(expected, sizeof expected, "opencl:%d", count++);
+        assert_string_equal(info.name, expected);
+        assert_non_null(strstr(info.description, ": "));
+        assert_non_null(strstr(info.detail, "driver "));
+        assert_int_equal(info.available, info.reason[0] == '\0');
+        if (!info.available)
+            continue;
+        mlxn_device *device = NULL;
+        mlxn_device_info opened = {.size = sizeof opened};
+        OK(mlxn_device_open(info.name, NULL, &device));
+        OK(mlxn_device_get_info(device, &opened));
+        assert_string_equal(opened.description, info.description);
+        assert_string_equal(opened.detail, info.detail);
+        assert_true(mlxn_registry_count(device) > 0);
+        mlxn_device_destroy(device);
+    }
+    mlxn_device *device = NULL;
+    FAILS(MLXN_NOT_FOUND, mlxn_device_open("opencl:999", NULL, &device));
+    FAILS(MLXN_NOT_FOUND, mlxn_device_open("opencl", NULL, &device));
+}
+
+static void the_switch_for_f64(void **state) {
+    (void)state;
+    if (!opencl_is_here())
+        skip();
+    mlxn_device *device = NULL;
+    mlxn_device_info info = {.size = sizeof info};
+    setenv("MLXN_OPENCL_F64", "off", 1);
+    OK(mlxn_device_open("opencl:0", NULL, &device));
+    OK(mlxn_device_get_info(device, &info));
+    assert_non_null(strstr(info.detail, "no f64"));
+    mlxn_device_destroy(device);
+    setenv("MLXN_OPENCL_F64", "maybe", 1);
+    FAILS_WITH(MLXN_INVALID_ARGUMENT, "MLXN_OPENCL_F64 is \"maybe\", expected on or off",
+               mlxn_device_open("opencl:0", NULL, &device));
+    unsetenv("MLXN_OPENCL_F64");
+}
+
+static void the_default(void **state) {
+    (void)state;
+    if (!opencl_is_here())
+        skip();
+    setenv("MLXN_DEVICE", "opencl:0", 1);
+    mlxn_device *device = NULL;
+    mlxn_device_info info = {.size = sizeof info};
+    OK(mlxn_device_open(NULL, NULL, &device));
+    OK(mlxn_device_get_info(device, &info));
+    assert_string_equal(info.name, "opencl:0");
+    mlxn_device_destroy(device);
+    unsetenv("MLXN_DEVICE");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reasons), /* before this process looks for devices itself */
+        cmocka_unit_test(without_f64), cmocka_unit_test(the_list), cmocka_unit_test(the_switch_for_f64),
+        cmocka_unit_test(the_default),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
