@@ -10,7 +10,7 @@ typedef struct gpu_text {
     float (*exp_narrow)(float x);
     float (*log_f32)(float x);
     float (*log_narrow)(float x);
-    float (*log_exact)(uint32_t bits); /* what log_f32 falls back on */
+    float (*log_exact)(uint32_t bits); /* what log_rounded falls back on */
 } gpu_text;
 
 extern const gpu_text gpu_text_f64, gpu_text_f32;

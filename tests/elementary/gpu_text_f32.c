@@ -6,4 +6,4 @@
 #include "kernels/gpu/exp.h"
 #include "kernels/gpu/log.h"
 
-const gpu_text gpu_text_f32 = {"without f64", exp_f32, exp_narrow, log_f32, log_narrow, log_exact};
+const gpu_text gpu_text_f32 = {"without f64", exp_rounded, exp_narrow, log_rounded, log_narrow, log_exact};

@@ -9,7 +9,7 @@
 #define sqrt(a) sqrt32(a)
 #define fma(a, b, c) fma32(a, b, c)
 #if LINE == 4
-#define ELEMENTARY(f, x) f##_f32(x)
+#define ELEMENTARY(f, x) f##_rounded(x)
 #else
 #define ELEMENTARY(f, x) f##_narrow(x)
 #endif

@@ -14,7 +14,7 @@ FN float exp_keep_nan(float x, float y) { return x == x ? y : float_of(0x7fc0000
 /* ln 2 is taken away in two parts, of which the first has so few bits that its product with k is exact. The polynomial
  * is minimax on |r| <= ln 2 / 2 with its two lowest coefficients held at 1. A degree less misrounds about 20 of the
  * 2^32 inputs, a reduction in one step two. Nothing branches. */
-FN float exp_f32(float x) {
+FN float exp_rounded(float x) {
     double d = (double)exp_clamped(x);
     double magic = fma64(d, 0x1.71547652b82fep0, 0x1.8p52);
     double k = magic - 0x1.8p52;
@@ -88,7 +88,7 @@ FN float exp_scaled(exp_pair y, i32 k) {
 /* ln 2 is the sum of three f32, and 1/n! of two up to n = 6; above, one is enough, and the highest coefficient makes up
  * for those that are left out. Horner's scheme in pairs then is good to about 2^-46, and no input needs more.
  * Nothing branches. */
-FN float exp_f32(float x) {
+FN float exp_rounded(float x) {
     float clamped = exp_clamped(x);
     float magic = fma32(clamped, 0x1.715476p0f, 0x1.8p23f);
     float k = magic - 0x1.8p23f;

@@ -42,7 +42,8 @@ TABLE u64 log_series[12] = {0x5555555555555555, 0x3333333333333333, 0x2492492492
                             0x1745d1745d1745d1, 0x13b13b13b13b13b1, 0x1111111111111111, 0x0f0f0f0f0f0f0f0f,
                             0x0d79435e50d79436, 0x0c30c30c30c30c31, 0x0b21642c8590b216, 0x0a3d70a3d70a3d71};
 
-/* ln x of positive finite x, in integers throughout, good to about 2^-60 of it. Slow: for the few that need it. */
+/* ln x of positive finite x, in integers throughout, good to about 2^-60 of it, where the hardest x asks for 2^-57.8.
+ * Slow: for the few that need it. */
 FN float log_exact(u32 bits) {
     if (bits == 0x3f800000u)
         return 0.0f;
@@ -111,7 +112,7 @@ FN float log_rare(u32 bits) { return log_is_special(bits) ? log_special(bits) : 
 FN double log_widened(u32 bits) { return double_of(((u64)bits << 29) + 0x3800000000000000); }
 
 /* The polynomial is minimax, good to 2^-44.9; with the quotient's 2^-45 the result is to 2^-43. */
-FN float log_f32(float x) {
+FN float log_rounded(float x) {
     u32 bits = bits_of(x);
     i32 k = log_exponent(bits);
     u32 m_bits = bits - ((u32)k << 23);
@@ -137,7 +138,7 @@ FN float log_f32(float x) {
 #else
 
 /* Pairs of f32: what a rounding loses is found with fma, or a sum taken back, and kept in a second number. */
-FN float log_f32(float x) {
+FN float log_rounded(float x) {
     u32 bits = bits_of(x);
     i32 exponent = log_exponent(bits);
     float k = (float)exponent;
