@@ -92,8 +92,8 @@ static void memories_are_told_apart(void **state) {
         x[i] = test_vector(device, MLXN_F32, 64);
     OK(mlxn_buffer_view(x[0], 1, 1, (const int64_t[]){63}, &view));
     mlxn_encoder *encoder = test_encoder(device);
-    for (int i = 1; i < 8; i++)
-        OK(mlxn_mul(encoder, x[i - 1], x[i - 1], x[i]));
+    for (int i = 4; i < 8; i++) /* whose outputs must not be one memory */
+        OK(mlxn_mul_backward(encoder, x[i - 4], x[i - 3], x[i - 2], x[i - 1], x[i], MLXN_OVERWRITE));
     mlxn_buffer *first;
     OK(mlxn_buffer_view(x[0], 0, 1, (const int64_t[]){63}, &first));
     FAILS(MLXN_INVALID_ARGUMENT, mlxn_mul(encoder, view, view, first));

@@ -46,6 +46,16 @@ static int fake_EnqueueNDRangeKernel(word queue, word kernel, unsigned dimension
                : real(queue, kernel, dimensions, offset, global, local, event_count, events, event);
 }
 
+static char options_seen[512]; /* by the compiler */
+
+static int fake_BuildProgram(word program, unsigned count, word devices, const char *options, word notify,
+                             word context) {
+    int (*real)(word, unsigned, word, const char *, word, word);
+    *(void **)&real = real_function("clBuildProgram");
+    snprintf(options_seen, sizeof options_seen, "%s", options);
+    return fails("clBuildProgram") ? code : real(program, count, devices, options, notify, context);
+}
+
 static void *fake_create_buffer(void *context, uint64_t flags, size_t bytes, void *host, int *error) {
     void *(*real)(void *, uint64_t, size_t, void *, int *);
     *(void **)&real = real_function("clCreateBuffer");
@@ -132,6 +142,30 @@ static void commits_that_fail(void **state) {
     fail_next("clFlush", -36);
     FAILS_WITH(MLXN_DEVICE_FAILED, "clFlush", mlxn_encoder_commit(encoder));
     OK(mlxn_encoder_wait(encoder));
+}
+
+static void compilations_that_fail(void **state) {
+    (void)state;
+    open_and_record();
+    assert_non_null(strstr(options_seen, "-cl-fp32-correctly-rounded-divide-sqrt"));
+    assert_null(strstr(options_seen, "-cl-fast"));
+    assert_null(strstr(options_seen, "-cl-mad"));
+    assert_null(strstr(options_seen, "-cl-unsafe"));
+    OK(mlxn_registry_add_source(device, "other", "kernel void other(global int *y, ulong at) { y[0] += 1; }\n"));
+    const mlxn_dispatch dispatch = {.size = sizeof dispatch,
+                                    .kernel = "other",
+                                    .bindings = &(mlxn_binding){y, MLXN_READ_WRITE},
+                                    .binding_count = 1,
+                                    .grid = {1, 1, 1},
+                                    .group = {1, 1, 1}};
+    mlxn_encoder *other = test_encoder(device);
+    fail_next("clBuildProgram", -6);
+    FAILS_WITH(MLXN_COMPILE_FAILED, "CL_OUT_OF_HOST_MEMORY (-6)", mlxn_encoder_dispatch(other, &dispatch));
+    OK(mlxn_encoder_reset(other));
+    OK(mlxn_encoder_dispatch(other, &dispatch)); /* tried again */
+    OK(mlxn_encoder_commit_and_wait(other));
+    assert_int_equal(value(), 1);
+    mlxn_encoder_destroy(other);
 }
 
 /* wait returns the failure of the work, once. */
@@ -281,12 +315,14 @@ int main(void) {
     FAKE(EnqueueWriteBuffer);
     FAKE(EnqueueFillBuffer);
     FAKE(SetKernelArg);
+    FAKE(BuildProgram);
     FAKE(Flush);
     FAKE(Finish);
     fake_function("clCreateBuffer", (void *)(uintptr_t)fake_create_buffer);
     fake_function("clGetEventInfo", (void *)(uintptr_t)fake_get_event_info);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(commits_that_fail, prepare, clean),
+        cmocka_unit_test_setup_teardown(compilations_that_fail, prepare, clean),
         cmocka_unit_test_setup_teardown(work_that_fails, prepare, clean),
         cmocka_unit_test_setup_teardown(copies_and_memory_that_fail, prepare, clean),
         cmocka_unit_test_setup_teardown(timing_that_fails, prepare, clean),
