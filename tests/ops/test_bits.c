@@ -1,5 +1,6 @@
-/* The same bits everywhere: every instruction set of the machine, 1, 2, 3 and 7 threads, large outputs that take
- * streaming stores, and the digests in digests.inc, which hold on every architecture. */
+/* The same bits everywhere: every instruction set of the machine, 1, 2, 3 and 7 threads, or another device beside the
+ * CPU; large outputs that take streaming stores; and the digests in digests.inc, which hold on every architecture and
+ * device. */
 #include "support/op_case.h"
 #include "support/random.h"
 
@@ -40,7 +41,7 @@ static op_case case_of(const mlxn_op_info *op, mlxn_dtype dtype, size_t shape) {
     return c;
 }
 
-/* Compares every device with the first, which is the plainest instruction set with one thread. Gives the digest of the
+/* Compares every device with the first. Gives the digest of the
  * outputs on top of `hash`. */
 static uint64_t compare_with_first(mlxn_device *const *devices, size_t count, const op_case *c, uint64_t hash) {
     size_t bytes;
@@ -53,8 +54,8 @@ static uint64_t compare_with_first(mlxn_device *const *devices, size_t count, co
                 mlxn_device_info one = {.size = sizeof one}, two = {.size = sizeof two};
                 OK(mlxn_device_get_info(devices[0], &one));
                 OK(mlxn_device_get_info(devices[d], &two));
-                test_fail(c->seed, "%s: byte %zu of the outputs differs between \"%s\" and \"%s\"", op_case_text(c), i,
-                          one.detail, two.detail);
+                test_fail(c->seed, "%s: byte %zu of the outputs differs between %s \"%s\" and %s \"%s\"",
+                          op_case_text(c), i, one.name, one.detail, two.name, two.detail);
             }
         free(other);
     }
@@ -89,13 +90,25 @@ static bool check_digest(const char *kernel, uint64_t hash) {
     return false;
 }
 
-static void instruction_sets_and_threads(void **state) {
-    (void)state;
-    mlxn_device *devices[3 * THREAD_COUNTS];
-    size_t count = 0, known = 0, wanted = 0;
+/* Every way to run on the CPU, the plainest first; or the device under test, and the CPU at its plainest. */
+static size_t open_all(mlxn_device *devices[3 * THREAD_COUNTS]) {
+    size_t count = 0;
+    if (!test_on_cpu()) {
+        devices[count++] = test_device(0);
+        devices[count++] = test_device_isa(test_isas[0], 1);
+        return count;
+    }
     for (size_t i = 0; i < test_isa_count; i++)
         for (size_t t = 0; t < THREAD_COUNTS; t++)
             devices[count++] = test_device_isa(test_isas[i], THREADS[t]);
+    return count;
+}
+
+static void devices_and_digests(void **state) {
+    (void)state;
+    mlxn_device *devices[3 * THREAD_COUNTS];
+    size_t known = 0, wanted = 0;
+    const size_t count = open_all(devices);
     for (size_t i = 0; i < mlxn_op_count(); i++)
         for (size_t d = 0; d < 3; d++) {
             if (!test_wants_op(mlxn_op_at(i)->name))
@@ -122,6 +135,8 @@ static void instruction_sets_and_threads(void **state) {
 /* What differs between two instruction sets must be told apart at all: else the test above compares nothing. */
 static void the_cap_is_obeyed(void **state) {
     (void)state;
+    if (!test_on_cpu())
+        skip();
     mlxn_device_info low = {.size = sizeof low}, high = {.size = sizeof high};
     mlxn_device *capped = test_device_isa(test_isas[0], 1), *free_choice = test_device(1);
     OK(mlxn_device_get_info(capped, &low));
@@ -148,23 +163,19 @@ static void streaming_stores(void **state) {
                 *exps = test_matrix(device, MLXN_F32, rows, columns);
     mlxn_buffer *piece = test_matrix(device, MLXN_F32, 16, columns),
                 *piece_exp = test_matrix(device, MLXN_F32, 16, columns);
-    float *values;
+    static float values[2][4096];
     uint64_t seed = 4;
-    OK(mlxn_buffer_map(x, (void **)&values));
     for (int64_t i = 0; i < rows; i++)
-        values[i] = 8 * random_unit(&seed);
-    OK(mlxn_buffer_map(y, (void **)&values));
+        values[0][i] = 8 * random_unit(&seed);
     for (int64_t i = 0; i < columns; i++)
-        values[i] = 8 * random_unit(&seed);
+        values[1][i] = 8 * random_unit(&seed);
+    test_write(x, values[0]);
+    test_write(y, values[1]);
     mlxn_encoder *encoder = test_encoder(device);
     mlxn_outer_product(encoder, x, y, whole);
     mlxn_exp(encoder, whole, exps);
     OK(mlxn_encoder_commit_and_wait(encoder));
-    const char *all, *all_exp, *part, *part_exp;
-    OK(mlxn_buffer_map(whole, (void **)&all));
-    OK(mlxn_buffer_map(exps, (void **)&all_exp));
-    OK(mlxn_buffer_map(piece, (void **)&part));
-    OK(mlxn_buffer_map(piece_exp, (void **)&part_exp));
+    char *all = test_contents(whole), *all_exp = test_contents(exps);
     const size_t bytes = mlxn_buffer_bytes(piece);
     for (int64_t i = 0; i < rows / 16; i++) {
         mlxn_buffer *view;
@@ -173,10 +184,15 @@ static void streaming_stores(void **state) {
         mlxn_outer_product(encoder, view, y, piece);
         mlxn_exp(encoder, piece, piece_exp);
         OK(mlxn_encoder_commit_and_wait(encoder));
+        char *part = test_contents(piece), *part_exp = test_contents(piece_exp);
         assert_memory_equal(all + (size_t)i * bytes, part, bytes);
         assert_memory_equal(all_exp + (size_t)i * bytes, part_exp, bytes);
+        free(part);
+        free(part_exp);
         mlxn_buffer_destroy(view);
     }
+    free(all);
+    free(all_exp);
     mlxn_encoder_destroy(encoder);
     mlxn_buffer *const all_buffers[] = {x, y, whole, exps, piece, piece_exp};
     for (size_t i = 0; i < 6; i++)
@@ -201,7 +217,7 @@ static void batches(void **state) {
             int64_t shape[MLXN_MAX_RANK];
             const size_t rank = op_case_shape(&c, k, shape);
             all[k] = test_buffer(device, MLXN_F32, rank, shape);
-            OK(mlxn_buffer_write(all[k], 0, mlxn_buffer_bytes(all[k]), a.array[k]));
+            test_write(all[k], a.array[k]);
         }
         char *together = op_case_outputs(device, &c, &a, &bytes);
         mlxn_encoder *encoder = test_encoder(device);
@@ -220,11 +236,11 @@ static void batches(void **state) {
         mlxn_encoder_destroy(encoder);
         const char *at = together;
         for (size_t k = 0; k < arguments; k++) {
-            void *data;
-            OK(mlxn_buffer_map(all[k], &data));
             if (k >= op->input_count) {
+                void *data = test_contents(all[k]);
                 assert_memory_equal(at, data, mlxn_buffer_bytes(all[k]));
                 at += mlxn_buffer_bytes(all[k]);
+                free(data);
             }
             mlxn_buffer_destroy(all[k]);
         }
@@ -235,9 +251,10 @@ static void batches(void **state) {
 }
 
 int main(void) {
+    test_needs_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cap_is_obeyed),
-        cmocka_unit_test(instruction_sets_and_threads),
+        cmocka_unit_test(devices_and_digests),
         cmocka_unit_test(streaming_stores),
         cmocka_unit_test(batches),
     };

@@ -1,5 +1,5 @@
 /* The unary ops give the right bits for every input: all of f16 and bf16, and of f32 the hardest ones and random
- * blocks, or all 2^32 with MLXN_TEST_EXHAUSTIVE=1. On every instruction set. */
+ * blocks, or all 2^32 with MLXN_TEST_EXHAUSTIVE=1. On every instruction set, or on the device under test. */
 #include "elementary/digests.h"
 #include "support/random.h"
 #include "support/test.h"
@@ -11,14 +11,27 @@
 
 enum { HARD = 12408, NPY_HEADER = 128, BLOCKS = 4 };
 
+/* How many ways to run there are, and what the i-th is called: instruction sets of the CPU, or the one other device. */
+static size_t way_count(void) {
+    return test_on_cpu() ? test_isa_count : 1;
+}
+
+static const char *way_at(size_t i) {
+    return test_on_cpu() ? test_isas[i] : test_device_name();
+}
+
+static mlxn_device *open_way(const char *way) {
+    return test_on_cpu() ? test_device_isa(way, 0) : test_device(0);
+}
+
 typedef struct unary {
     mlxn_device *device;
     mlxn_encoder *encoder;
     mlxn_buffer *x, *y;
 } unary;
 
-static void open_unary(unary *u, const char *isa, mlxn_dtype dtype, int64_t count) {
-    u->device = test_device_isa(isa, 0);
+static void open_unary(unary *u, const char *way, mlxn_dtype dtype, int64_t count) {
+    u->device = open_way(way);
     assert_non_null(u->device);
     u->encoder = test_encoder(u->device);
     u->x = test_vector(u->device, dtype, count);
@@ -39,21 +52,24 @@ static void run_unary(unary *u, const char *op) {
     OK(mlxn_encoder_reset(u->encoder));
 }
 
-static void check_block(unary *u, const mlxn_digest_table *table, uint64_t block, const char *isa, uint64_t seed) {
-    void *inputs, *results;
-    OK(mlxn_buffer_map(u->x, &inputs));
+static void check_block(unary *u, const mlxn_digest_table *table, uint64_t block, const char *way, uint64_t seed) {
+    void *inputs = malloc(mlxn_buffer_bytes(u->x));
+    assert_non_null(inputs);
     for (uint64_t i = 0; i < table->block; i++) {
         if (table->dtype == MLXN_F32)
             ((uint32_t *)inputs)[i] = (uint32_t)(block * table->block + i);
         else
             ((uint16_t *)inputs)[i] = (uint16_t)i;
     }
+    test_write(u->x, inputs);
+    free(inputs);
     run_unary(u, table->op);
-    OK(mlxn_buffer_map(u->y, &results));
+    void *results = test_contents(u->y);
     const XXH128_hash_t digest = XXH3_128bits(results, mlxn_buffer_bytes(u->y));
+    free(results);
     if (digest.high64 != table->digests[block].high || digest.low64 != table->digests[block].low)
         test_fail(seed, "%s_%s on %s: a result for an input from 0x%08llx on is wrong", table->op,
-                  mlxn_dtype_name(table->dtype), isa, (unsigned long long)(block * table->block));
+                  mlxn_dtype_name(table->dtype), way, (unsigned long long)(block * table->block));
 }
 
 /* A block at random, but not one whose results are all alike: its digest would be its neighbour's. */
@@ -65,25 +81,25 @@ static uint64_t draw_block(const mlxn_digest_table *table, uint64_t *random) {
     }
 }
 
-static void check_table(const mlxn_digest_table *table, const char *isa, uint64_t seed) {
+static void check_table(const mlxn_digest_table *table, const char *way, uint64_t seed) {
     unary u;
-    open_unary(&u, isa, table->dtype, (int64_t)table->block);
+    open_unary(&u, way, table->dtype, (int64_t)table->block);
     const bool all = getenv("MLXN_TEST_EXHAUSTIVE") != NULL || table->count == 1;
     const uint64_t blocks = all ? table->count : test_is_slow_here() ? 1 : BLOCKS;
     uint64_t random = seed;
     for (uint64_t i = 0; i < blocks; i++)
-        check_block(&u, table, all ? i : draw_block(table, &random), isa, seed);
+        check_block(&u, table, all ? i : draw_block(table, &random), way, seed);
     close_unary(&u);
 }
 
 static void right_for_every_input(void **state) {
     (void)state;
     const uint64_t seed = test_seed((uint64_t)time(NULL));
-    printf("MLXN_TEST_SEED=%llu\n", (unsigned long long)seed);
-    for (size_t isa = 0; isa < test_isa_count; isa++)
+    printf("MLXN_TEST_DEVICE=%s MLXN_TEST_SEED=%llu\n", test_device_name(), (unsigned long long)seed);
+    for (size_t way = 0; way < way_count(); way++)
         for (size_t i = 0; i < mlxn_digest_table_count; i++)
             if (test_wants_op(mlxn_digest_tables[i].op))
-                check_table(&mlxn_digest_tables[i], test_isas[isa], seed);
+                check_table(&mlxn_digest_tables[i], way_at(way), seed);
 }
 
 static void load_hard(const char *path, uint32_t *bits) {
@@ -101,17 +117,17 @@ static void right_for_the_hardest(void **state) {
     static uint32_t inputs[HARD], expected[HARD], results[HARD];
     load_hard("tests/data/exp_f32_hard_x.npy", inputs);
     load_hard("tests/data/exp_f32_hard_y.npy", expected);
-    for (size_t isa = 0; isa < test_isa_count; isa++) {
+    for (size_t way = 0; way < way_count(); way++) {
         for (size_t start = 0; start < 3; start++) {
             unary u;
             const size_t count = HARD - start;
-            open_unary(&u, test_isas[isa], MLXN_F32, (int64_t)count);
+            open_unary(&u, way_at(way), MLXN_F32, (int64_t)count);
             OK(mlxn_buffer_write(u.x, 0, count * sizeof *inputs, inputs + start));
             run_unary(&u, "exp");
             OK(mlxn_buffer_read(u.y, 0, count * sizeof *results, results));
             for (size_t i = 0; i < count; i++)
                 if (results[i] != expected[start + i])
-                    fail_msg("exp_f32 on %s: 0x%08x gives 0x%08x, expected 0x%08x", test_isas[isa], inputs[start + i],
+                    fail_msg("exp_f32 on %s: 0x%08x gives 0x%08x, expected 0x%08x", way_at(way), inputs[start + i],
                              results[i], expected[start + i]);
             close_unary(&u);
         }
@@ -119,6 +135,7 @@ static void right_for_the_hardest(void **state) {
 }
 
 int main(void) {
+    test_needs_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_for_every_input),
         cmocka_unit_test(right_for_the_hardest),

@@ -151,6 +151,7 @@ static void long_columns(void **state) {
 }
 
 int main(void) {
+    test_needs_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_ones),
         cmocka_unit_test(long_columns),

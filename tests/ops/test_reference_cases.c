@@ -250,6 +250,7 @@ static void no_elements_are_refused(void **state) {
 }
 
 int main(void) {
+    test_needs_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_against_float64),
         cmocka_unit_test(exp_backward_against_float64),

@@ -224,6 +224,7 @@ static void sums_of_zeros(void **state) {
 }
 
 int main(void) {
+    test_needs_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_has_special_values), cmocka_unit_test(table_results), cmocka_unit_test(table_rows),
         cmocka_unit_test(neighbours_are_unaffected),   cmocka_unit_test(sums_of_zeros),

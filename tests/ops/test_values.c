@@ -194,6 +194,7 @@ static void most_were_exact(void **state) {
 }
 
 int main(void) {
+    test_needs_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(oracle_agrees_with_reference),
         cmocka_unit_test(elementwise_sizes),

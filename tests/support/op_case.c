@@ -4,6 +4,7 @@
 
 #include "canonical.h"
 #include "formula.h"
+#include "placed.h"
 #include "random.h"
 
 uint64_t op_case_exact, op_case_within;
@@ -207,42 +208,24 @@ static void compare(const op_case *c, const op_arrays *a, size_t output, const v
     }
 }
 
-static mlxn_buffer *wrap(mlxn_device *device, const op_case *c, size_t index, void *memory) {
-    int64_t shape[MLXN_MAX_RANK];
-    const size_t rank = op_case_shape(c, index, shape);
-    const mlxn_wrap_options options = {.size = sizeof options, .read_only = index < c->op->input_count};
-    mlxn_buffer *buffer = NULL;
-    OK(mlxn_buffer_wrap(device, c->dtype, rank, shape, memory, &options, &buffer));
-    return buffer;
-}
-
 void op_case_check(mlxn_device *device, const op_case *c, op_arrays *a, const op_layout *layout) {
-    const size_t arguments = op_case_arguments(c), size = mlxn_dtype_size(c->dtype);
-    guard guards[MLXN_MAX_ARGUMENTS];
-    mlxn_buffer *buffers[MLXN_MAX_ARGUMENTS];
-    for (size_t i = 0; i < arguments; i++) {
-        guards[i] = guard_create(a->count[i] * size, layout->place, layout->shift[i] * size);
-        memcpy(guards[i].memory, a->array[i], a->count[i] * size);
-        buffers[i] = wrap(device, c, i, guards[i].memory);
-    }
+    placed p = placed_create(device, c, a, layout);
     mlxn_encoder *encoder = test_encoder(device);
-    const mlxn_status status = mlxn_encode(encoder, c->op->name, buffers, arguments, c->mode);
+    const mlxn_status status = mlxn_encode(encoder, c->op->name, p.buffer, p.count, c->mode);
     if (status != MLXN_OK)
         test_fail(c->seed, "%s: %s", op_case_text(c), mlxn_last_error());
     OK(mlxn_encoder_commit_and_wait(encoder));
     mlxn_encoder_destroy(encoder);
-    for (size_t i = 0; i < arguments; i++) {
-        mlxn_buffer_destroy(buffers[i]);
-        if (!guard_intact(&guards[i]))
+    placed_finish(&p);
+    for (size_t i = 0; i < p.count; i++) {
+        if (!placed_intact(&p, i))
             test_fail(c->seed, "%s: bytes beside %s were written", op_case_text(c), c->op->arguments[i].name);
-        if (i < c->op->input_count) {
-            if (memcmp(guards[i].memory, a->array[i], a->count[i] * size) != 0)
-                test_fail(c->seed, "%s: input %s was written", op_case_text(c), c->op->arguments[i].name);
-        } else {
-            compare(c, a, i - c->op->input_count, guards[i].memory);
-        }
-        guard_destroy(&guards[i]);
+        if (i >= c->op->input_count)
+            compare(c, a, i - c->op->input_count, placed_result(&p, i));
+        else if (memcmp(placed_result(&p, i), a->array[i], p.bytes[i]) != 0)
+            test_fail(c->seed, "%s: input %s was written", op_case_text(c), c->op->arguments[i].name);
     }
+    placed_destroy(&p);
 }
 
 void op_case_run(mlxn_device *device, const op_case *c) {

@@ -43,7 +43,7 @@ typedef struct op_expected {
 /* How the arguments lie in memory. */
 typedef struct op_layout {
     guard_place place;
-    size_t shift[MLXN_MAX_ARGUMENTS]; /* elements between the array and the guard page */
+    size_t shift[MLXN_MAX_ARGUMENTS]; /* elements between the array and the guard page, or an aligned place elsewhere */
 } op_layout;
 
 static inline size_t op_case_arguments(const op_case *c) {
@@ -70,7 +70,7 @@ void op_arrays_update(const op_case *c, op_arrays *a);
 /* `output` counts from 0. Only after op_arrays_update. */
 op_expected op_case_expected(const op_case *c, const op_arrays *a, size_t output, size_t element);
 
-/* Calls the op on `a` between guard pages and compares every output with what is expected, every input with what it
+/* Calls the op on `a`, in places where nothing beside may be touched (placed.h), and compares every output with what is expected, every input with what it
  * was. Fails the test with the place and the bits. */
 void op_case_check(mlxn_device *device, const op_case *c, op_arrays *a, const op_layout *layout);
 

@@ -42,7 +42,8 @@ void test_fail(uint64_t seed, const char *format, ...) {
     char text[1024];
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    fail_msg("%s\n  repeat: MLXN_TEST_SEED=%llu %s", text, (unsigned long long)seed, program_invocation_name);
+    fail_msg("%s\n  repeat: MLXN_TEST_DEVICE=%s MLXN_TEST_SEED=%llu %s", text, test_device_name(),
+             (unsigned long long)seed, program_invocation_name);
 }
 
 uint64_t test_seed(uint64_t otherwise) {
@@ -55,6 +56,46 @@ bool test_wants_op(const char *op) {
     return wanted == NULL || wanted[0] == '\0' || strcmp(wanted, op) == 0;
 }
 
+const char *test_device_name(void) {
+    const char *name = getenv("MLXN_TEST_DEVICE");
+    return name != NULL && name[0] != '\0' ? name : "cpu";
+}
+
+bool test_on_cpu(void) {
+    return strcmp(test_device_name(), "cpu") == 0;
+}
+
+/* The device called `name`; else false, and what stands in the list for all devices of its kind, if anything does. */
+static bool find_device(const char *name, mlxn_device_info *info) {
+    const size_t kind = strcspn(name, ":");
+    mlxn_device_info found = {.size = sizeof found};
+    *info = found;
+    for (size_t i = 0; i < mlxn_device_count(); i++) {
+        OK(mlxn_device_at(i, &found));
+        if (strcmp(found.name, name) == 0) {
+            *info = found;
+            return true;
+        }
+        if (strncmp(found.name, name, kind) == 0 && found.name[kind] == '\0')
+            *info = found;
+    }
+    return false;
+}
+
+void test_needs_device(void) {
+    mlxn_device_info info;
+    const char *name = test_device_name(), *required = getenv("MLXN_TEST_REQUIRE");
+    if (find_device(name, &info) && info.available)
+        return;
+    const bool fails = required != NULL && required[0] != '\0' && strncmp(name, required, strlen(required)) == 0;
+    printf("%s: ", fails ? "required, and not here" : "skipped");
+    if (info.reason[0] != '\0')
+        puts(info.reason);
+    else
+        printf("there is no device %s\n", name);
+    exit(fails ? 1 : TEST_SKIPPED);
+}
+
 bool test_is_slow_here(void) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return true;
@@ -64,7 +105,10 @@ bool test_is_slow_here(void) {
 #endif
 #endif
     const char *quick = getenv("MLXN_TEST_QUICK");
+    mlxn_device_info info;
     if (quick != NULL && quick[0] != '\0')
+        return true;
+    if (!test_on_cpu() && find_device(test_device_name(), &info) && !info.gpu)
         return true;
 #if defined(__aarch64__)
     return true; /* qemu, nearly always; on hardware the shorter loops do no harm */
@@ -89,17 +133,25 @@ bool test_is_emulated(void) {
 #endif
 }
 
-mlxn_device *test_device(size_t threads) {
+static mlxn_device *open_device(const char *name, size_t threads) {
     mlxn_device_options options = {.size = sizeof options, .threads = threads};
     mlxn_device *device = NULL;
-    OK(mlxn_device_open("cpu", &options, &device));
+    OK(mlxn_device_open(name, &options, &device));
     assert_non_null(device);
     return device;
 }
 
+mlxn_device *test_device(size_t threads) {
+    return open_device(test_device_name(), threads);
+}
+
+mlxn_device *test_cpu(size_t threads) {
+    return open_device("cpu", threads);
+}
+
 mlxn_device *test_device_isa(const char *isa, size_t threads) {
     assert_int_equal(setenv("MLXN_MAX_ISA", isa, 1), 0);
-    mlxn_device *device = test_device(threads);
+    mlxn_device *device = test_cpu(threads);
     assert_int_equal(unsetenv("MLXN_MAX_ISA"), 0);
     return device;
 }
@@ -124,4 +176,16 @@ mlxn_buffer *test_vector(mlxn_device *device, mlxn_dtype dtype, int64_t count) {
 
 mlxn_buffer *test_matrix(mlxn_device *device, mlxn_dtype dtype, int64_t rows, int64_t columns) {
     return test_buffer(device, dtype, 2, (const int64_t[]){rows, columns});
+}
+
+void test_write(mlxn_buffer *buffer, const void *data) {
+    OK(mlxn_buffer_write(buffer, 0, mlxn_buffer_bytes(buffer), data));
+}
+
+void *test_contents(const mlxn_buffer *buffer) {
+    const size_t bytes = mlxn_buffer_bytes(buffer);
+    void *contents = malloc(bytes > 0 ? bytes : 1);
+    assert_non_null(contents);
+    OK(mlxn_buffer_read(buffer, 0, bytes, contents));
+    return contents;
 }

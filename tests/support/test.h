@@ -43,16 +43,30 @@ uint64_t test_seed(uint64_t otherwise);
 /* Whether $MLXN_TEST_OP is unset or equal to the op's name. */
 bool test_wants_op(const char *op);
 
-/* True under qemu, sanitizers or $MLXN_TEST_QUICK, where long loops are shortened. */
+/* True under qemu, sanitizers or $MLXN_TEST_QUICK, and on a GPU device that a processor stands in for, such as PoCL:
+ * where long loops are shortened. */
 bool test_is_slow_here(void);
 
 /* True under an emulator of another architecture, such as qemu-user, which cannot start threads in a forked child. */
 bool test_is_emulated(void);
 
-/* Opens the CPU device with so many threads (0 = as many as there are). */
+/* The device under test: $MLXN_TEST_DEVICE, or "cpu". */
+const char *test_device_name(void);
+bool test_on_cpu(void);
+
+/* First thing in the main function of a test that runs on any device: where the device under test is not available,
+ * prints "skipped: " with the reason and exits with TEST_SKIPPED, which ctest knows. It fails instead if
+ * $MLXN_TEST_REQUIRE begins the device's name: a machine that must have it shall not pass for the lack of it. */
+void test_needs_device(void);
+enum { TEST_SKIPPED = 77 };
+
+/* Opens the device under test; the CPU with so many threads (0 = as many as there are). */
 mlxn_device *test_device(size_t threads);
 
-/* The same with MLXN_MAX_ISA set to `isa`. NULL where the machine's architecture does not know the name. */
+/* Opens the CPU device, whatever the device under test is. */
+mlxn_device *test_cpu(size_t threads);
+
+/* The same with MLXN_MAX_ISA set to `isa`. */
 mlxn_device *test_device_isa(const char *isa, size_t threads);
 
 /* The instruction sets to step through: the names MLXN_MAX_ISA takes on this architecture. */
@@ -63,5 +77,10 @@ mlxn_encoder *test_encoder(mlxn_device *device);
 mlxn_buffer *test_buffer(mlxn_device *device, mlxn_dtype dtype, size_t rank, const int64_t *shape);
 mlxn_buffer *test_vector(mlxn_device *device, mlxn_dtype dtype, int64_t count);
 mlxn_buffer *test_matrix(mlxn_device *device, mlxn_dtype dtype, int64_t rows, int64_t columns);
+
+/* Writes all of a buffer, and gives a copy of all of it, which the caller frees. On every device, which mapping is
+ * not. */
+void test_write(mlxn_buffer *buffer, const void *data);
+void *test_contents(const mlxn_buffer *buffer);
 
 #endif
