@@ -44,11 +44,11 @@ void mlxn_cuda_forget(mlxn_device *device, mlxn_list *list) {
     pthread_mutex_unlock(&state->lock);
 }
 
-void mlxn_cuda_free_lists(mlxn_device *device) {
+void mlxn_cuda_free_lists(mlxn_device *device, bool with_events) {
     mlxn_cuda_state *state = mlxn_cuda_state_of(device);
     for (mlxn_cuda_list *own = state->lists, *next; own != NULL; own = next) {
         next = own->next;
-        for (size_t i = 0; i < own->event_count && !mlxn_cuda_forked(); i++) {
+        for (size_t i = 0; with_events && i < own->event_count; i++) {
             mlxn_cuda.EventDestroy(own->events[i]);
         }
         mlxn_free(&device->allocator, own->events, own->event_capacity * sizeof *own->events);
@@ -225,6 +225,18 @@ static mlxn_status read_times(mlxn_cuda_state *state, mlxn_list *list, const mlx
     return MLXN_OK;
 }
 
+/* With the context current. */
+static mlxn_status finish_list(mlxn_cuda_state *state, mlxn_list *list, mlxn_cuda_list *own) {
+    mlxn_status status = mlxn_cuda_finish(state, own->stream);
+    if (status != MLXN_OK) {
+        /* The list's memory will be released while it may still be at work on it. */
+        mlxn_cuda_break(state, mlxn_last_error());
+    } else if (own->timed) {
+        status = read_times(state, list, own);
+    }
+    return status;
+}
+
 mlxn_status mlxn_cuda_wait(mlxn_device *device, mlxn_list *list) {
     mlxn_cuda_state *state = mlxn_cuda_state_of(device);
     mlxn_cuda_list *own = list->state;
@@ -233,20 +245,16 @@ mlxn_status mlxn_cuda_wait(mlxn_device *device, mlxn_list *list) {
     }
     own->pending = false;
     mlxn_status status = mlxn_cuda_usable(state);
-    if (status == MLXN_OK) {
-        status = mlxn_cuda_enter(state);
-    }
     if (status != MLXN_OK) {
         return status;
     }
-    status = mlxn_cuda_finish(state, own->stream);
-    if (status == MLXN_OK && own->timed) {
-        status = read_times(state, list, own);
-        own->timed = false;
+    status = mlxn_cuda_enter(state);
+    if (status == MLXN_OK) {
+        status = finish_list(state, list, own);
+        mlxn_cuda_leave();
+    } else {
+        mlxn_cuda_break(state, mlxn_last_error());
     }
-    mlxn_cuda_leave();
-    if (status != MLXN_OK && status != MLXN_DEVICE_FAILED) {
-        status = MLXN_DEVICE_FAILED; /* the message stays */
-    }
-    return status;
+    own->timed = false;
+    return status == MLXN_OK ? MLXN_OK : MLXN_DEVICE_FAILED; /* the message says the rest */
 }

@@ -173,14 +173,16 @@ static mlxn_status open_context(mlxn_cuda_state *state) {
     return status;
 }
 
-/* Errors are met in silence: after one that has ended the context's work all of this fails, and the context's end frees
- * what is left. */
+/* Where the device does not get as far as having nothing to do, what it may be at work on is left to the context's end. */
 static void close_context(mlxn_device *device, mlxn_cuda_state *state) {
     const bool entered = mlxn_cuda_enter(state) == MLXN_OK;
-    mlxn_cuda_release_cached(state);
-    mlxn_cuda_free_lists(device);
-    mlxn_cuda_close_staging(state);
-    close_streams(state);
+    const bool idle = entered && mlxn_cuda_finish_all(state) == MLXN_OK;
+    mlxn_cuda_free_lists(device, idle);
+    if (idle) {
+        mlxn_cuda_release_cached(state);
+        mlxn_cuda_close_staging(state);
+        close_streams(state);
+    }
     if (entered) {
         mlxn_cuda_leave();
     }
@@ -236,7 +238,7 @@ static mlxn_status cuda_open(mlxn_device *device, size_t index, const mlxn_devic
 static void cuda_close(mlxn_device *device) {
     mlxn_cuda_state *state = mlxn_cuda_state_of(device);
     if (mlxn_cuda_forked()) {
-        mlxn_cuda_free_lists(device);
+        mlxn_cuda_free_lists(device, false);
     } else {
         close_context(device, state);
     }

@@ -22,12 +22,20 @@ static bool ends_the_context(CUresult result) {
     }
 }
 
+void mlxn_cuda_break(mlxn_cuda_state *state, const char *text) {
+    int sound = 0;
+    if (atomic_compare_exchange_strong(&state->broken, &sound, 1)) {
+        snprintf(state->broken_text, sizeof state->broken_text, "%s", text);
+        atomic_store(&state->broken, 2);
+    }
+}
+
 mlxn_status mlxn_cuda_failed(mlxn_cuda_state *state, const char *call, CUresult result) {
     const mlxn_cuda_error error = mlxn_cuda_error_of(result);
-    int sound = 0;
-    if (state != NULL && ends_the_context(result) && atomic_compare_exchange_strong(&state->broken, &sound, 1)) {
-        snprintf(state->broken_text, sizeof state->broken_text, "%s: %s (%s)", call, error.text, error.name);
-        atomic_store(&state->broken, 2);
+    if (state != NULL && ends_the_context(result)) {
+        char text[sizeof state->broken_text];
+        snprintf(text, sizeof text, "%s: %s (%s)", call, error.text, error.name);
+        mlxn_cuda_break(state, text);
     }
     return mlxn_fail(result == CUDA_ERROR_OUT_OF_MEMORY ? MLXN_OUT_OF_MEMORY : MLXN_DEVICE_FAILED, "%s: %s (%s)", call,
                      error.text, error.name);

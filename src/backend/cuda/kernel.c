@@ -49,20 +49,23 @@ static mlxn_cache_key key_of(const mlxn_device *device, const mlxn_nvrtc_target 
     return mlxn_cache_key_of(texts);
 }
 
-/* What the driver tells of a kernel's arguments. */
-static void learn_arguments(mlxn_cuda_kernel *kernel) {
+/* What the driver tells of a kernel's arguments: the first that it does not know is behind the last. */
+static mlxn_status learn_arguments(mlxn_cuda_state *state, mlxn_cuda_kernel *kernel) {
     if (mlxn_cuda.FuncGetParamInfo == NULL) {
-        return;
+        return MLXN_OK;
     }
     kernel->arguments_known = true;
-    size_t offset, bytes;
-    while (kernel->argument_count <= MAX_ARGUMENTS &&
-           mlxn_cuda.FuncGetParamInfo(kernel->function, kernel->argument_count, &offset, &bytes) == CUDA_SUCCESS) {
+    for (; kernel->argument_count <= MAX_ARGUMENTS; kernel->argument_count++) {
+        size_t offset, bytes = 0;
+        const CUresult result = mlxn_cuda.FuncGetParamInfo(kernel->function, kernel->argument_count, &offset, &bytes);
+        if (result != CUDA_SUCCESS) {
+            return result == CUDA_ERROR_INVALID_VALUE ? MLXN_OK : mlxn_cuda_failed(state, "cuFuncGetParamInfo", result);
+        }
         if (kernel->argument_count < MAX_ARGUMENTS) {
             kernel->argument_bytes[kernel->argument_count] = bytes;
         }
-        kernel->argument_count++;
     }
+    return MLXN_OK;
 }
 
 /* Loads an image into the context, which is current. */
@@ -88,13 +91,15 @@ static mlxn_status load(const mlxn_device *device, const char *name, const void 
     if (status == MLXN_OK) {
         status = CU(state, FuncGetAttribute, &local, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel->function);
     }
+    if (status == MLXN_OK) {
+        status = learn_arguments(state, kernel);
+    }
     if (status != MLXN_OK) {
         mlxn_cuda.ModuleUnload(kernel->module);
         return status;
     }
     kernel->threads = threads > 0 ? (uint64_t)threads : 0;
     kernel->local_most = local >= 0 && (size_t)local < device->local_bytes ? device->local_bytes - (size_t)local : 0;
-    learn_arguments(kernel);
     return MLXN_OK;
 }
 

@@ -59,7 +59,7 @@ static bool make_room(mlxn_device *device, mlxn_cuda_state *state) {
 }
 
 void mlxn_cuda_release_cached(mlxn_cuda_state *state) {
-    if (mlxn_cuda_finish(state, COPY_STREAM) != MLXN_OK) {
+    if (mlxn_cuda_finish_all(state) != MLXN_OK) {
         return;
     }
     pthread_mutex_lock(&state->lock);

@@ -90,3 +90,11 @@ mlxn_status mlxn_cuda_finish(mlxn_cuda_state *state, unsigned stream) {
     }
     return status;
 }
+
+mlxn_status mlxn_cuda_finish_all(mlxn_cuda_state *state) {
+    mlxn_status status = MLXN_OK;
+    for (unsigned i = 0; status == MLXN_OK && i < STREAMS; i++) {
+        status = mlxn_cuda_finish(state, i);
+    }
+    return status;
+}

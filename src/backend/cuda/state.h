@@ -120,6 +120,10 @@ static inline mlxn_status mlxn_cuda_check(mlxn_cuda_state *state, const char *ca
     return result == CUDA_SUCCESS ? MLXN_OK : mlxn_cuda_failed(state, call, result);
 }
 
+/* Ends the use of the device: after an error of the driver's that its context does not survive, and where it is not known
+ * what the device is doing. */
+void mlxn_cuda_break(mlxn_cuda_state *state, const char *text);
+
 /* MLXN_OK if the device can be used: the process has not forked and no error has broken it. */
 mlxn_status mlxn_cuda_usable(mlxn_cuda_state *state);
 
@@ -140,8 +144,9 @@ void mlxn_cuda_issued(mlxn_cuda_state *state, unsigned stream, const mlxn_cuda_r
 
 /* ---- and without ---- */
 
-/* Waits for all that was put into `stream`. */
+/* Waits for all that was put into `stream`, or into any. */
 mlxn_status mlxn_cuda_finish(mlxn_cuda_state *state, unsigned stream);
+mlxn_status mlxn_cuda_finish_all(mlxn_cuda_state *state);
 
 /* ---- the backend's functions ---------------------------------------------------------------------- */
 
@@ -160,7 +165,7 @@ void mlxn_cuda_unload(mlxn_device *device, mlxn_kernel *kernel);
 mlxn_status mlxn_cuda_commit(mlxn_device *device, mlxn_list *list, bool timing);
 mlxn_status mlxn_cuda_wait(mlxn_device *device, mlxn_list *list);
 void mlxn_cuda_forget(mlxn_device *device, mlxn_list *list);
-void mlxn_cuda_free_lists(mlxn_device *device); /* the context is current, unless the process has forked */
+void mlxn_cuda_free_lists(mlxn_device *device, bool with_events); /* if so, the context is current */
 
 /* Checks a dispatch against the limits of the device and of its kernel (launch.c), and sets the kernel up for it. */
 mlxn_status mlxn_cuda_check_launch(mlxn_cuda_state *state, const mlxn_record *record);

@@ -1,0 +1,101 @@
+/* The compiler: a compiled kernel is its text. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake.h"
+
+typedef int nvrtcResult;
+typedef struct nvrtcProgram_st {
+    char *text;
+    int options;
+} program, *nvrtcProgram;
+
+#define FUNCTION(name, symbol, result, arguments) result symbol arguments;
+#include "backend/cuda/nvrtc.def"
+#undef FUNCTION
+
+static const char report[] = "kernel(1): error: this is a mistake\n";
+
+int nvrtcVersion(int *major, int *minor) {
+    *major = 13;
+    *minor = 0;
+    return 0;
+}
+
+const char *nvrtcGetErrorString(int result) {
+    return result == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR";
+}
+
+int nvrtcGetNumSupportedArchs(int *count) {
+    *count = 3;
+    return 0;
+}
+
+int nvrtcGetSupportedArchs(int *list) {
+    memcpy(list, (int[]){75, 80, 90}, 3 * sizeof *list);
+    return 0;
+}
+
+int nvrtcCreateProgram(program **made, const char *text, const char *name, int count, const char *const *headers,
+                       const char *const *names) {
+    (void)name;
+    (void)count;
+    (void)headers;
+    (void)names;
+    *made = malloc(sizeof **made);
+    **made = (program){strdup(text), 0};
+    return 0;
+}
+
+int nvrtcDestroyProgram(program **made) {
+    free((*made)->text);
+    free(*made);
+    *made = NULL;
+    return 0;
+}
+
+int nvrtcCompileProgram(program *made, int count, const char *const *options) {
+    fake.compilations++;
+    for (int i = 0; i < count; i++)
+        made->options += strcmp(options[i], "--fmad=false") == 0 || strcmp(options[i], "--prec-div=true") == 0 ||
+                         strcmp(options[i], "--gpu-architecture=sm_90a") == 0;
+    return strstr(made->text, "mistake") != NULL || (fake.capability == 90 && made->options != 3) ? 6 : 0;
+}
+
+static int size_of(program *made, size_t *bytes) {
+    *bytes = strlen(made->text) + 1;
+    return 0;
+}
+
+static int image_of(program *made, char *image) {
+    memcpy(image, made->text, strlen(made->text) + 1);
+    return 0;
+}
+
+int nvrtcGetPTXSize(program *made, size_t *bytes) {
+    return size_of(made, bytes);
+}
+
+int nvrtcGetPTX(program *made, char *ptx) {
+    return image_of(made, ptx);
+}
+
+int nvrtcGetCUBINSize(program *made, size_t *bytes) {
+    return size_of(made, bytes);
+}
+
+int nvrtcGetCUBIN(program *made, char *cubin) {
+    return image_of(made, cubin);
+}
+
+int nvrtcGetProgramLogSize(program *made, size_t *bytes) {
+    (void)made;
+    *bytes = sizeof report;
+    return 0;
+}
+
+int nvrtcGetProgramLog(program *made, char *text) {
+    (void)made;
+    memcpy(text, report, sizeof report);
+    return 0;
+}
