@@ -147,8 +147,12 @@ static void hardest_of_exp(void **state) {
     }
 }
 
-/* Inputs for which log's quick way would round to the wrong side if it did not ask the slow one. */
+/* Inputs whose logarithm is within 2^-51 of itself of where the rounding changes, and such for which log's quick way
+ * would round to the wrong side if it did not ask the slow one. */
 static const uint32_t log_hard[] = {
+    /* the hardest: the nearest of all is 0x65d890d3, by 2^-57.8 */
+    0x0dc8bba4u, 0x1a8446cbu, 0x1f116ab8u, 0x2c4c24b7u, 0x38dcbe38u, 0x3bf86ef0u, 0x3c413d3au, 0x41178febu, 0x4665a9a6u,
+    0x4c5d65a5u, 0x4d604ebeu, 0x5ee8984eu, 0x65d890d3u, 0x66a8c860u, 0x6f31a8ecu, 0x79e7ec37u,
     /* with f64, all */
     0x38dcbe38u, 0x3e2b3421u, 0x3f3a7b7fu, 0x3f7ffffeu, 0x3fcaf728u, 0x3fd364d7u, 0x3fdc4750u, 0x65d890d3u, 0x66a8c860u,
     /* without f64, one of 139 */
