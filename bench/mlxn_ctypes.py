@@ -1,4 +1,4 @@
-"""A small Python binding of mlxn: NumPy arrays in, the library's ops on them, no copies.
+"""A small Python binding of mlxn: NumPy arrays in, the library's ops on them, no copies on the CPU.
 
     import numpy as np
     from mlxn_ctypes import Device
@@ -9,6 +9,8 @@
     with device.encoder() as encoder:
         encoder.op("exp", device.wrap(x), device.wrap(y))
         encoder.run()
+
+On a device without host memory, such as "cuda:0", use create() and write() in place of wrap(), and read().
 
 The library is looked for in $MLXN_LIBRARY, then in this repository's build folder, then where the system looks.
 """
@@ -37,8 +39,14 @@ def _load():
         "mlxn_device_open": [c_char_p, POINTER(_DeviceOptions), POINTER(c_void_p)],
         "mlxn_dtype_from_name": [c_char_p, POINTER(c_int)],
         "mlxn_buffer_wrap": [c_void_p, c_int, c_size_t, POINTER(c_int64), c_void_p, c_void_p, POINTER(c_void_p)],
+        "mlxn_buffer_create": [c_void_p, c_int, c_size_t, POINTER(c_int64), POINTER(c_void_p)],
+        "mlxn_buffer_view": [c_void_p, c_int64, c_size_t, POINTER(c_int64), POINTER(c_void_p)],
+        "mlxn_buffer_read": [c_void_p, c_size_t, c_size_t, c_void_p],
+        "mlxn_buffer_write": [c_void_p, c_size_t, c_size_t, c_void_p],
         "mlxn_encoder_create": [c_void_p, c_void_p, POINTER(c_void_p)],
         "mlxn_encode": [c_void_p, c_char_p, POINTER(c_void_p), c_size_t, c_int],
+        "mlxn_encoder_commit": [c_void_p],
+        "mlxn_encoder_wait": [c_void_p],
         "mlxn_encoder_commit_and_wait": [c_void_p],
         "mlxn_encoder_reset": [c_void_p],
     }
@@ -52,6 +60,12 @@ def _load():
 
 _library = _load()
 version = _library.mlxn_version().decode()
+
+
+def _dtype(name):
+    kind = c_int()
+    _check(_library.mlxn_dtype_from_name(name.encode(), byref(kind)))
+    return kind
 
 
 def _check(status):
@@ -69,8 +83,20 @@ class Device:
 
     def wrap(self, array, dtype=None):
         """A buffer on a contiguous NumPy array's memory. dtype "bf16" tells what an array of uint16 holds."""
+        if not (array.flags.c_contiguous and array.flags.writeable):
+            raise ValueError("the array must be contiguous and writeable")
         names = {"float32": "f32", "float16": "f16", "float64": "f64"}
-        return Buffer(self, array, dtype or names[array.dtype.name])
+        handle = c_void_p()
+        _check(_library.mlxn_buffer_wrap(self.handle, _dtype(dtype or names[array.dtype.name]), array.ndim,
+                                         (c_int64 * array.ndim)(*array.shape), array.ctypes.data, None, byref(handle)))
+        return Buffer(handle, array)
+
+    def create(self, dtype, shape):
+        """A buffer of zeros in the device's memory."""
+        handle = c_void_p()
+        _check(_library.mlxn_buffer_create(self.handle, _dtype(dtype), len(shape), (c_int64 * len(shape))(*shape),
+                                           byref(handle)))
+        return Buffer(handle)
 
     def encoder(self):
         return Encoder(self)
@@ -80,16 +106,23 @@ class Device:
 
 
 class Buffer:
-    def __init__(self, device, array, dtype):
-        if not (array.flags.c_contiguous and array.flags.writeable):
-            raise ValueError("the array must be contiguous and writeable")
-        self.array = array  # keeps the memory alive as long as the buffer
-        self.handle = c_void_p()
-        kind = c_int()
-        _check(_library.mlxn_dtype_from_name(dtype.encode(), byref(kind)))
-        shape = (c_int64 * array.ndim)(*array.shape)
-        _check(_library.mlxn_buffer_wrap(device.handle, kind, array.ndim, shape, array.ctypes.data, None,
-                                         byref(self.handle)))
+    def __init__(self, handle, array=None):
+        self.handle = handle
+        self.array = array  # keeps wrapped memory alive as long as the buffer
+
+    def view(self, offset, shape):
+        """Elements from `offset` on, sharing the memory."""
+        handle = c_void_p()
+        _check(_library.mlxn_buffer_view(self.handle, offset, len(shape), (c_int64 * len(shape))(*shape), byref(handle)))
+        return Buffer(handle, self.array)
+
+    def write(self, array, at=0):
+        """Copies a contiguous NumPy array to byte `at` of the buffer."""
+        _check(_library.mlxn_buffer_write(self.handle, at, array.nbytes, array.ctypes.data))
+
+    def read(self, array, at=0):
+        """Copies from byte `at` of the buffer into a contiguous NumPy array, after the work on the buffer."""
+        _check(_library.mlxn_buffer_read(self.handle, at, array.nbytes, array.ctypes.data))
 
     def __del__(self):
         _library.mlxn_buffer_destroy(self.handle)
@@ -108,6 +141,12 @@ class Encoder:
         handles = (c_void_p * len(buffers))(*[buffer.handle for buffer in buffers])
         _check(_library.mlxn_encode(self.handle, name.encode(), handles, len(buffers), int(accumulate)))
         self.buffers.extend(buffers)
+
+    def commit(self):
+        _check(_library.mlxn_encoder_commit(self.handle))
+
+    def wait(self):
+        _check(_library.mlxn_encoder_wait(self.handle))
 
     def run(self):
         _check(_library.mlxn_encoder_commit_and_wait(self.handle))
