@@ -1,12 +1,13 @@
 #include "backend/opencl/api.h"
 
-#include <dlfcn.h>
 #include <string.h>
+
+#include "backend/opencl/library.h"
 
 mlxn_opencl_api mlxn_cl;
 
 const char *mlxn_opencl_load(void) {
-    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *library = mlxn_opencl_open_library();
     if (library == NULL) {
         return "there is no OpenCL loader (libOpenCL.so.1)";
     }
@@ -18,9 +19,8 @@ const char *mlxn_opencl_load(void) {
         MLXN_OPENCL_FUNCTIONS(ENTRY)
 #undef ENTRY
     };
-    /* The library stays open: a driver's threads may outlast any use of it. */
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        void *function = dlsym(library, functions[i].name);
+        void *function = mlxn_opencl_find_function(library, functions[i].name);
         if (function == NULL) {
             return "the OpenCL loader (libOpenCL.so.1) is older than OpenCL 1.2";
         }
