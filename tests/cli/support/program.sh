@@ -64,16 +64,7 @@ others() {
   "$program" devices | sed -n '/ absent: /d; s/^[* ] \([a-z]*:[0-9]*\) .*/\1/p'
 }
 
-# published FILE: the digests in the tables of docs/numerics.md, as lines of op, dtype, digest and digest of shapes.
-published() {
-  sed -n 's/^| `\([a-z0-9_]*\)` | `\([0-9a-f]\{32\}\)` | `\([0-9a-f]\{32\}\)` | `\([0-9a-f]\{32\}\)` |$/\1 \2 \3 \4/p' "$1" |
-    awk '{ split("f32 f16 bf16", dtype)
-           for (i = 1; i <= 3; i++) {
-             key = $1 " " dtype[i]
-             if (key in digest) print key, digest[key], $(i + 1)
-             digest[key] = $(i + 1)
-           } }' | sort
-}
+. "$here/support/published.sh"
 
 # npy FILE DESCR SHAPE WORD...: a .npy file whose data are the words, hexadecimal numbers of the element's width,
 # little-endian. "npy x.npy '<f4' '2,' 3f800000 00000000" holds 1 and 0.
