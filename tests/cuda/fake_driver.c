@@ -428,6 +428,13 @@ int cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *af
     return leave(0);
 }
 
+int cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, CUevent event) {
+    CALL(GraphAddEventRecordNode, true);
+    *node = (CUgraphNode)fake_add_event(fake_is(graph, FAKE_GRAPH), fake_is(event, FAKE_EVENT),
+                                        (const size_t *)(const void *)after, count);
+    return leave(0);
+}
+
 int cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph, unsigned long long flags) {
     CALL(GraphInstantiate, true);
     if (flags != 0 || fake.no_graphs)

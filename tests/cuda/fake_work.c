@@ -28,6 +28,7 @@ typedef struct fake_operation {
 
 typedef struct fake_node {
     call made;
+    fake_object *event; /* or what is recorded */
     size_t *after;
     size_t count;
 } node;
@@ -248,11 +249,12 @@ void fake_launch(fake_object *stream, const fake_kernel *kernel, void **argument
 
 /* ---- graphs: a node's handle is its number + 1 ---- */
 
-void *fake_add_node(fake_object *graph, const fake_kernel *kernel, void **arguments, const size_t *after,
-                    size_t count) {
+static void *add_node(fake_object *graph, node added, const size_t *after, size_t count) {
     graph->nodes = realloc(graph->nodes, (graph->node_count + 1) * sizeof *graph->nodes);
     node *made = &graph->nodes[graph->node_count++];
-    *made = (node){call_of(kernel, arguments), malloc((count + 1) * sizeof *after), count};
+    *made = added;
+    made->count = count;
+    made->after = malloc((count + 1) * sizeof *after);
     for (size_t i = 0; i < count; i++) {
         made->after[i] = after[i] - 1;
         if (made->after[i] >= graph->node_count - 1)
@@ -261,12 +263,22 @@ void *fake_add_node(fake_object *graph, const fake_kernel *kernel, void **argume
     return (void *)graph->node_count;
 }
 
+void *fake_add_node(fake_object *graph, const fake_kernel *kernel, void **arguments, const size_t *after,
+                    size_t count) {
+    return add_node(graph, (node){.made = call_of(kernel, arguments)}, after, count);
+}
+
+void *fake_add_event(fake_object *graph, fake_object *event, const size_t *after, size_t count) {
+    return add_node(graph, (node){.event = event}, after, count);
+}
+
 fake_object *fake_instantiate(const fake_object *graph) {
     fake_object *made = fake_new(FAKE_EXECUTABLE);
     made->nodes = malloc((graph->node_count + 1) * sizeof *made->nodes);
     for (size_t i = 0; i < graph->node_count; i++) {
         const node *from = &graph->nodes[i];
-        made->nodes[i] = (node){from->made, malloc((from->count + 1) * sizeof *from->after), from->count};
+        made->nodes[i] = *from;
+        made->nodes[i].after = malloc((from->count + 1) * sizeof *from->after);
         memcpy(made->nodes[i].after, from->after, from->count * sizeof *from->after);
     }
     made->node_count = graph->node_count;
@@ -288,7 +300,10 @@ void fake_launch_graph(fake_object *stream, const fake_object *executable) {
         while (next-- > 0 && (done[next] || !ready(&executable->nodes[next], done))) {
         }
         done[next] = true;
-        put(stream, (operation){.what = KERNEL, .made = executable->nodes[next].made});
+        if (executable->nodes[next].event != NULL)
+            fake_record(stream, fake_is(executable->nodes[next].event, FAKE_EVENT));
+        else
+            put(stream, (operation){.what = KERNEL, .made = executable->nodes[next].made});
     }
     free(done);
 }

@@ -56,6 +56,7 @@ void fake_launch_graph(fake_object *stream, const fake_object *executable);
 
 const fake_kernel *fake_find(const char *name);
 void *fake_add_node(fake_object *graph, const fake_kernel *kernel, void **arguments, const size_t *after, size_t count);
+void *fake_add_event(fake_object *graph, fake_object *event, const size_t *after, size_t count);
 fake_object *fake_instantiate(const fake_object *graph);
 
 void fake_run(fake_object *stream);

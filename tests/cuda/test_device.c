@@ -289,8 +289,8 @@ static void test_cache(void **state) {
     assert_int_equal(system(command), 0);
 }
 
-static void test_timing(void **state) {
-    (void)state;
+static void timing(bool graphs) {
+    fake.no_graphs = !graphs;
     mlxn_encoder *timed;
     OK(mlxn_encoder_create(device, &(mlxn_encoder_options){.size = sizeof(mlxn_encoder_options), .timing = true},
                            &timed));
@@ -309,6 +309,14 @@ static void test_timing(void **state) {
         OK(mlxn_encoder_reset(timed));
     }
     mlxn_encoder_destroy(timed);
+}
+
+static void test_timing(void **state) {
+    (void)state;
+    const long launches = fake.calls[FAKE_LaunchKernel];
+    timing(true);
+    assert_int_equal(fake.calls[FAKE_LaunchKernel], launches);
+    timing(false);
 }
 
 /* ---- errors ---- */
