@@ -121,17 +121,20 @@ static int64_t round_up(int64_t x, int64_t to) {
 /* Slots of the ring: their rows, and how their pieces lie in local memory. */
 static void plan_slots(const mlxn_op_call *call, int64_t lane_groups, backward_constants *c) {
     const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), columns = minimum(call->m, SEGMENT);
-    int64_t rows = LEAF;
-    while (rows > 1 && rows * columns * lane_groups * size > SLOT_BYTES) {
-        rows /= 2;
-    }
-    c->slot_rows = (uint32_t)rows;
-    c->leaf_slots = (uint32_t)divide_up(minimum(call->n, LEAF), rows);
-    c->pieces = (uint32_t)(c->segments == 1 ? lane_groups : rows);
-    const int64_t piece = (c->segments == 1 ? rows : 1) * columns * size + 16;
+    const int64_t most = (int64_t)call->local_bytes / WARPS / 128 * 128 - BARRIER_BYTES - ROW_SUMS;
     /* Lane groups that read a column each shall not meet in a bank of 4 bytes out of 128. */
     const int64_t apart = round_up(c->width * size, 16);
-    c->piece_stride = (uint32_t)(lane_groups > 1 ? round_up(piece, 128) + apart : round_up(piece, 16));
+    for (int64_t rows = LEAF;; rows /= 2) {
+        const int64_t piece = (c->segments == 1 ? rows : 1) * columns * size + 16;
+        c->slot_rows = (uint32_t)rows;
+        c->leaf_slots = (uint32_t)divide_up(minimum(call->n, LEAF), rows);
+        c->pieces = (uint32_t)(c->segments == 1 ? lane_groups : rows);
+        c->piece_stride = (uint32_t)(lane_groups > 1 ? round_up(piece, 128) + apart : round_up(piece, 16));
+        const bool fits = (int64_t)c->pieces * c->piece_stride <= most;
+        if (rows == 1 || (fits && rows * columns * lane_groups * size <= SLOT_BYTES)) {
+            return;
+        }
+    }
 }
 
 /* How many slots there is room for, and the local memory of a warp. */

@@ -1,0 +1,182 @@
+/* What ops take of a graphics processor's memory beside their arguments: partial sums, of at most a 64th of dy, where it
+ * is not less than 1 MiB. Counted on a device that plans as graphics processors do and has no memory behind its
+ * addresses, so that shapes of any size can be tried. */
+#include "core/op.h"
+#include "support/op_case.h"
+#include "support/random.h"
+
+static uintptr_t next_address;
+static size_t live_bytes;
+
+static mlxn_status plan_allocate(mlxn_device *device, size_t bytes, mlxn_memory *memory) {
+    (void)device;
+    *memory = (mlxn_memory){.address = next_address, .bytes = bytes};
+    next_address += (bytes + 255) / 256 * 256;
+    live_bytes += bytes;
+    return MLXN_OK;
+}
+
+static void plan_release(mlxn_device *device, mlxn_memory *memory) {
+    (void)device;
+    live_bytes -= memory->bytes;
+}
+
+static mlxn_status plan_compile(mlxn_device *device, mlxn_kernel *kernel) {
+    (void)device, (void)kernel;
+    return MLXN_OK;
+}
+
+static mlxn_status plan_wait(mlxn_device *device, mlxn_list *list) {
+    (void)device, (void)list;
+    return MLXN_OK;
+}
+
+static const mlxn_backend *cpu_backend;
+static mlxn_backend plan_backend;
+
+/* The CPU device with the functions above in place of its own, and the names of the kernels of graphics processors. */
+static mlxn_device *open_planning(size_t local_bytes) {
+    mlxn_device *device = test_cpu(1);
+    cpu_backend = device->backend;
+    plan_backend = *cpu_backend;
+    plan_backend.allocate = plan_allocate;
+    plan_backend.release = plan_release;
+    plan_backend.compile = plan_compile;
+    plan_backend.wait = plan_wait;
+    device->backend = &plan_backend;
+    device->local_bytes = local_bytes;
+    for (size_t i = 0; i < mlxn_family_count; i++)
+        for (size_t k = 0; k < mlxn_families[i]->gpu->count; k++) {
+            const mlxn_gpu_kernel *kernel = &mlxn_families[i]->gpu->list[k];
+            const mlxn_status status =
+                mlxn_registry_add_built_in(device, &(mlxn_kernel){.name = kernel->name, .text = kernel->text});
+            assert_true(status == MLXN_OK || status == MLXN_ALREADY_EXISTS); /* the CPU has some of the same name */
+        }
+    next_address = 256;
+    live_bytes = 0;
+    return device;
+}
+
+static void close_planning(mlxn_device *device) {
+    device->backend = cpu_backend;
+    mlxn_device_destroy(device);
+}
+
+/* The scratch memory that recording the op takes. */
+static size_t scratch_of(mlxn_device *device, const op_case *c, size_t *first_bytes) {
+    mlxn_buffer *buffers[MLXN_MAX_ARGUMENTS];
+    const size_t count = op_case_arguments(c);
+    for (size_t k = 0; k < count; k++) {
+        int64_t shape[MLXN_MAX_RANK];
+        const size_t rank = op_case_shape(c, k, shape);
+        buffers[k] = test_buffer(device, c->dtype, rank, shape);
+    }
+    *first_bytes = mlxn_buffer_bytes(buffers[0]);
+    const size_t before = live_bytes;
+    mlxn_encoder *encoder = test_encoder(device);
+    if (mlxn_encode(encoder, c->op->name, buffers, count, c->mode) != MLXN_OK)
+        fail_msg("%s: %s", op_case_text(c), mlxn_last_error());
+    const size_t taken = live_bytes - before;
+    mlxn_encoder_destroy(encoder);
+    assert_int_equal(live_bytes, before);
+    for (size_t k = 0; k < count; k++)
+        mlxn_buffer_destroy(buffers[k]);
+    return taken;
+}
+
+/* A 64th of dy, or just below 1 MiB. Blocks of rows are 256 rows where rows are long: of little more rows than that there
+ * are two, which is more than a 64th where dy is of 16 bits and both gradients are wanted. */
+static size_t limit_of(const op_case *c, size_t dy_bytes) {
+    const bool ragged = c->dtype != MLXN_F32 && c->op->output_count == 2 && c->n > 256 && c->n < 320 && c->m > 256;
+    const size_t limit = dy_bytes / (ragged ? 50 : 64);
+    return limit < 1 << 20 ? (1 << 20) - 1 : limit;
+}
+
+static size_t with_scratch;
+
+static void check_shape(mlxn_device *device, int64_t batch, int64_t n, int64_t m) {
+    for (size_t i = 0; i < mlxn_op_count(); i++)
+        for (int dtype = 0; dtype < 3; dtype++) {
+            const mlxn_op_info *op = mlxn_op_at(i);
+            const op_case c = {.op = op, .dtype = (mlxn_dtype)dtype, .lead_rank = 1, .lead = {batch}, .n = n, .m = m};
+            if (op->elementwise || !test_wants_op(op->name))
+                continue;
+            size_t dy_bytes;
+            const size_t taken = scratch_of(device, &c, &dy_bytes);
+            with_scratch += taken > 0;
+            if (taken > (op->forward == NULL ? 0 : limit_of(&c, dy_bytes)))
+                fail_msg("%s takes %zu bytes beside its arguments, 1/%.1f of dy", op_case_text(&c), taken,
+                         (double)dy_bytes / (double)taken);
+        }
+}
+
+static void partial_sums_are_few(void **state) {
+    (void)state;
+    static const int64_t extents[] = {1,
+                                      2,
+                                      3,
+                                      4,
+                                      5,
+                                      8,
+                                      13,
+                                      16,
+                                      31,
+                                      32,
+                                      33,
+                                      64,
+                                      65,
+                                      100,
+                                      127,
+                                      128,
+                                      129,
+                                      255,
+                                      256,
+                                      257,
+                                      512,
+                                      1000,
+                                      1023,
+                                      1024,
+                                      1025,
+                                      2047,
+                                      2049,
+                                      4096,
+                                      4097,
+                                      9999,
+                                      16384,
+                                      65536,
+                                      65537,
+                                      1 << 20,
+                                      (1 << 20) + 1,
+                                      1 << 26,
+                                      (1 << 26) + 33,
+                                      1 << 28},
+                         batches[] = {1, 2, 7, 64, 1000, 65536};
+    static const size_t local[] = {49152, 101376, 232448};
+    const int64_t most = INT64_C(1) << 34;
+    uint64_t random = test_seed(5);
+    for (size_t l = 0; l < sizeof local / sizeof *local; l++) {
+        mlxn_device *device = open_planning(local[l]);
+        for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
+            for (size_t i = 0; i < sizeof extents / sizeof *extents; i++)
+                for (size_t j = 0; j < sizeof extents / sizeof *extents; j++)
+                    if (extents[i] <= most / batches[b] / extents[j])
+                        check_shape(device, batches[b], extents[i], extents[j]);
+        for (int i = 0; i < 3000; i++) {
+            const int64_t n = random_between(&random, 1, INT64_C(1) << random_between(&random, 0, 24));
+            const int64_t m = random_between(&random, 1, INT64_C(1) << random_between(&random, 0, 24));
+            const int64_t batch = random_between(&random, 1, INT64_C(1) << random_between(&random, 0, 16));
+            if (n <= most / batch / m)
+                check_shape(device, batch, n, m);
+        }
+        close_planning(device);
+    }
+    assert_true(with_scratch > 1000);
+}
+
+int main(void) {
+    test_needs_device();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(partial_sums_are_few),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
