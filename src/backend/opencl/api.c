@@ -15,9 +15,9 @@ const char *mlxn_opencl_load(void) {
         const char *name;
         void *function;
     } functions[] = {
-#define ENTRY(name) {"cl" #name, &mlxn_cl.name},
-        MLXN_OPENCL_FUNCTIONS(ENTRY)
-#undef ENTRY
+#define FUNCTION(name) {"cl" #name, &mlxn_cl.name},
+#include "backend/opencl/functions.def"
+#undef FUNCTION
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *function = mlxn_opencl_find_function(library, functions[i].name);

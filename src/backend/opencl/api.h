@@ -6,44 +6,11 @@
 #include <CL/cl.h>
 #include <stdbool.h>
 
-/* Every function that is called, without the cl before its name. */
-#define MLXN_OPENCL_FUNCTIONS(X) \
-    X(GetPlatformIDs)            \
-    X(GetPlatformInfo)           \
-    X(GetDeviceIDs)              \
-    X(GetDeviceInfo)             \
-    X(CreateContext)             \
-    X(ReleaseContext)            \
-    X(CreateCommandQueue)        \
-    X(ReleaseCommandQueue)       \
-    X(CreateBuffer)              \
-    X(ReleaseMemObject)          \
-    X(CreateProgramWithSource)   \
-    X(CreateProgramWithBinary)   \
-    X(BuildProgram)              \
-    X(GetProgramInfo)            \
-    X(GetProgramBuildInfo)       \
-    X(ReleaseProgram)            \
-    X(CreateKernel)              \
-    X(SetKernelArg)              \
-    X(GetKernelInfo)             \
-    X(GetKernelWorkGroupInfo)    \
-    X(ReleaseKernel)             \
-    X(EnqueueNDRangeKernel)      \
-    X(EnqueueReadBuffer)         \
-    X(EnqueueWriteBuffer)        \
-    X(EnqueueFillBuffer)         \
-    X(WaitForEvents)             \
-    X(GetEventInfo)              \
-    X(GetEventProfilingInfo)     \
-    X(ReleaseEvent)              \
-    X(Flush)                     \
-    X(Finish)
-
+/* The functions of functions.def, without the cl before their names. */
 typedef struct mlxn_opencl_api {
-#define MEMBER(name) __typeof__(&cl##name) name;
-    MLXN_OPENCL_FUNCTIONS(MEMBER)
-#undef MEMBER
+#define FUNCTION(name) __typeof__(&cl##name) name;
+#include "backend/opencl/functions.def"
+#undef FUNCTION
 } mlxn_opencl_api;
 
 /* The functions; used after mlxn_opencl_load has returned NULL. */

@@ -56,16 +56,16 @@ static mlxn_status explain_build(const mlxn_device *device, const mlxn_kernel *k
                                  cl_int error) {
     const mlxn_opencl_state *state = device->state;
     size_t bytes = 0;
-    char *log = NULL;
+    char *report = NULL;
     mlxn_cl.GetProgramBuildInfo(program, state->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
-    if (bytes > 0 && (log = mlxn_allocate(&device->allocator, bytes + 1, 1)) != NULL) {
-        log[0] = log[bytes] = '\0';
-        mlxn_cl.GetProgramBuildInfo(program, state->device, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
+    if (bytes > 0 && (report = mlxn_allocate(&device->allocator, bytes + 1, 1)) != NULL) {
+        report[0] = report[bytes] = '\0';
+        mlxn_cl.GetProgramBuildInfo(program, state->device, CL_PROGRAM_BUILD_LOG, bytes, report, NULL);
     }
     const mlxn_status status =
         mlxn_fail(MLXN_COMPILE_FAILED, "%s: kernel \"%.80s\" does not compile: %s (%d): %s", device->info.name,
-                  kernel->name, mlxn_opencl_error(error), (int)error, log != NULL ? log : "no log");
-    mlxn_free(&device->allocator, log, bytes + 1);
+                  kernel->name, mlxn_opencl_error(error), (int)error, report != NULL ? report : "no report");
+    mlxn_free(&device->allocator, report, bytes + 1);
     return status;
 }
 
