@@ -1,5 +1,7 @@
 /* Every op of the library, every dtype and mode, against its oracle: bit for bit where the contract fixes the bits.
  * An op added to ops.def is tested here without an edit. */
+#include <math.h>
+
 #include "support/op_case.h"
 #include "support/random.h"
 
@@ -51,6 +53,87 @@ static void elementwise_sizes(void **state) {
                                      509, 997, 1021, 1023, 1024, 1025, 4093, 4096, 5000, 65537};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         run_shape(true, 1, &counts[i], 1, 1);
+}
+
+/* All 65,536 values of each input of f16 and bf16, beside any bits in the other inputs. */
+static void elementwise_every_16_bit_input(void **state) {
+    (void)state;
+    for (size_t i = 0; i < mlxn_op_count(); i++) {
+        const mlxn_op_info *op = mlxn_op_at(i);
+        if (!op->elementwise || !test_wants_op(op->name))
+            continue;
+        for (size_t d = 1; d < 3; d++)
+            for (size_t input = 0; input < op->input_count; input++) {
+                const op_case c = {.op = op,
+                                   .dtype = DTYPES[d],
+                                   .values = OP_VALUES_BITS,
+                                   .lead_rank = 1,
+                                   .lead = {1 << 16},
+                                   .n = 1,
+                                   .m = 1,
+                                   .seed = test_seed(16)};
+                op_arrays a = op_arrays_create(&c);
+                for (uint32_t bits = 0; bits < 1 << 16; bits++)
+                    half_set(c.dtype, a.array[input], bits, bits);
+                op_arrays_update(&c, &a);
+                op_case_check(device, &c, &a, &(op_layout){.place = GUARD_AT_END, .shift = {input, 1, 2, 3}});
+                op_arrays_destroy(&a);
+            }
+    }
+}
+
+/* The b for which a * b is 1 in the lowest 32 bits; a is odd. */
+static uint32_t inverse(uint32_t a) {
+    uint32_t b = a; /* right in three bits; each turn doubles them */
+    for (int i = 0; i < 4; i++)
+        b *= 2 - a * b;
+    return b;
+}
+
+/* A quotient a / b so close to the middle q between two numbers of `bits` - 1 bits that nothing but an exact division
+ * rounds it well: with q * b = 2^bits * a + r and r small, a / b is 2^-bits * (q - r / b). */
+static void draw_quotient(uint64_t *random, int bits, double *a, double *b) {
+    const uint32_t mask = (UINT32_C(1) << bits) - 1;
+    for (;;) {
+        const int64_t r = 2 * random_between(random, -8, 7) + 1,
+                      divisor = random_between(random, 1 << 22, (1 << 23) - 1) * 2 + 1;
+        const uint32_t q = (uint32_t)r * inverse((uint32_t)divisor) & mask;
+        if (q > mask / 2) {
+            *a = (double)(((int64_t)q * divisor - r) / (INT64_C(1) << bits));
+            *b = (double)divisor;
+            return;
+        }
+    }
+}
+
+/* The quotients that are hardest to round, half of them subnormal, as dividend and divisor in either order of the
+ * inputs; random values hardly ever come near them. */
+static void elementwise_hard_quotients(void **state) {
+    (void)state;
+    enum { COUNT = 1 << 15 };
+    for (size_t i = 0; i < mlxn_op_count(); i++) {
+        const mlxn_op_info *op = mlxn_op_at(i);
+        if (!op->elementwise || op->input_count != 2 || !test_wants_op(op->name))
+            continue;
+        const op_case c = {.op = op, .lead_rank = 1, .lead = {COUNT}, .n = 1, .m = 1, .seed = test_seed(25)};
+        op_arrays arrays = op_arrays_create(&c);
+        uint64_t random = c.seed;
+        for (size_t k = 0; k < COUNT; k++) {
+            const int bits = k % 2 == 0 ? 25 : (int)(2 + k / 8 % 24);
+            double a, b;
+            draw_quotient(&random, bits, &a, &b);
+            if (k % 2 != 0) { /* the middle is a multiple of 2^-150 then, or of what a divisor of 2 b makes of it */
+                a *= 0x1p-120;
+                b *= ldexp(k / 2 % 2 == 0 ? 1 : 0.5, 30 - bits);
+            }
+            assert_true((double)(float)a == a && (double)(float)b == b);
+            half_set(MLXN_F32, arrays.array[0], k, half_narrow(MLXN_F32, k / 4 % 2 == 0 ? b : a));
+            half_set(MLXN_F32, arrays.array[1], k, half_narrow(MLXN_F32, k / 4 % 2 == 0 ? a : b));
+        }
+        op_arrays_update(&c, &arrays);
+        op_case_check(device, &c, &arrays, &(op_layout){.place = GUARD_AT_START});
+        op_arrays_destroy(&arrays);
+    }
 }
 
 static void elementwise_ranks(void **state) {
@@ -198,6 +281,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(oracle_agrees_with_reference),
         cmocka_unit_test(elementwise_sizes),
+        cmocka_unit_test(elementwise_every_16_bit_input),
+        cmocka_unit_test(elementwise_hard_quotients),
         cmocka_unit_test(elementwise_ranks),
         cmocka_unit_test(elementwise_shifted),
         cmocka_unit_test(matrix_sizes),

@@ -53,7 +53,9 @@ uint64_t test_seed(uint64_t otherwise) {
 
 bool test_wants_op(const char *op) {
     const char *wanted = getenv("MLXN_TEST_OP");
-    return wanted == NULL || wanted[0] == '\0' || strcmp(wanted, op) == 0;
+    if (wanted == NULL || wanted[0] == '\0')
+        return true;
+    return strcmp(wanted, "elementwise") == 0 ? mlxn_op_find(op)->elementwise : strcmp(wanted, op) == 0;
 }
 
 const char *test_device_name(void) {

@@ -40,7 +40,7 @@ void test_fail(uint64_t seed, const char *format, ...);
 /* The seed in $MLXN_TEST_SEED, else `otherwise`. */
 uint64_t test_seed(uint64_t otherwise);
 
-/* Whether $MLXN_TEST_OP is unset or equal to the op's name. */
+/* Whether $MLXN_TEST_OP is unset, equal to the op's name, or "elementwise" and the op is. */
 bool test_wants_op(const char *op);
 
 /* True under qemu, sanitizers or $MLXN_TEST_QUICK, and on a GPU device that a processor stands in for, such as PoCL:
