@@ -261,6 +261,25 @@ static void test_compile_errors(void **state) {
     FAILS(MLXN_UNSUPPORTED, mlxn_registry_add_function(device, "f", (mlxn_function)0x10));
 }
 
+static void check_no_nvrtc(void) {
+    fake.no_nvrtc = true;
+    unsetenv("MLXN_NVRTC");
+    setup(NULL);
+    cuda_record(encoder, "twice", &x, 1, 0);
+    FAILS_WITH(MLXN_COMPILE_FAILED, "NVRTC, which is not here: neither libnvrtc.so.13 nor .12 was found",
+               mlxn_encoder_commit(encoder));
+    OK(mlxn_encoder_reset(encoder));
+    setenv("MLXN_NVRTC", "/nowhere/libnvrtc.so", 1);
+    cuda_record(encoder, "twice", &x, 1, 0);
+    FAILS_WITH(MLXN_COMPILE_FAILED, "MLXN_NVRTC says is /nowhere/libnvrtc.so", mlxn_encoder_commit(encoder));
+    close_all();
+}
+
+static void test_no_nvrtc(void **state) {
+    (void)state;
+    in_child(check_no_nvrtc);
+}
+
 /* A second device takes the kernel from the cache, and compiles it again where the driver refuses it. */
 static void test_cache(void **state) {
     (void)state;
@@ -508,6 +527,7 @@ static void test_fork(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_listing, cuda_teardown),
+        cmocka_unit_test_teardown(test_no_nvrtc, cuda_teardown), /* before a driver is loaded here */
         cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reuse, setup, teardown),
         cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),

@@ -2,18 +2,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/cuda/embedded.h"
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/state.h"
 #include "core/cache.h"
 #include "kernels/text.h"
 
-/* How much of the text is the same in all kernels: built-in ones are written in the dialect's words. */
+/* Built-in kernels are written in the dialect's words, which the prelude gives; users' are as they are. */
 static const char *prelude_of(const mlxn_kernel *kernel) {
     return kernel->built_in ? mlxn_text_cuda : "";
 }
 
-/* The texts of a kernel one behind the other, for mlxn_free. */
-static char *whole_text(const mlxn_allocator *allocator, const mlxn_kernel *kernel, size_t *bytes) {
+char *mlxn_cuda_text(const mlxn_allocator *allocator, const mlxn_kernel *kernel, size_t *bytes) {
     const char *prelude = prelude_of(kernel);
     *bytes = strlen(prelude) + 1;
     for (const char *const *piece = kernel->text; *piece != NULL; piece++) {
@@ -109,7 +109,8 @@ static mlxn_status make(mlxn_device *device, const char *name, const char *text,
     mlxn_nvrtc_target target;
     mlxn_status status = mlxn_nvrtc_target_for(mlxn_cuda_version(), state->capability, &target);
     if (status != MLXN_OK) {
-        return status;
+        const char *ptx = mlxn_cuda_embedded(text, state->capability);
+        return ptx != NULL ? load(device, name, ptx, kernel) : status;
     }
     const mlxn_cache_key key = key_of(device, &target, text);
     size_t bytes = 0;
@@ -140,7 +141,7 @@ mlxn_status mlxn_cuda_compile(mlxn_device *device, mlxn_kernel *kernel) {
         return status;
     }
     size_t bytes = 0;
-    char *text = whole_text(&device->allocator, kernel, &bytes);
+    char *text = mlxn_cuda_text(&device->allocator, kernel, &bytes);
     mlxn_cuda_kernel *made = mlxn_allocate(&device->allocator, sizeof *made, _Alignof(mlxn_cuda_kernel));
     if (text == NULL || made == NULL) {
         status = mlxn_fail(MLXN_OUT_OF_MEMORY, "%s: no memory to compile the kernel", kernel->name);

@@ -162,6 +162,9 @@ void mlxn_cuda_close_staging(mlxn_cuda_state *state); /* the context is current 
 mlxn_status mlxn_cuda_compile(mlxn_device *device, mlxn_kernel *kernel);
 void mlxn_cuda_unload(mlxn_device *device, mlxn_kernel *kernel);
 
+/* The whole text of a kernel, for mlxn_free; NULL if there is no memory. */
+char *mlxn_cuda_text(const mlxn_allocator *allocator, const mlxn_kernel *kernel, size_t *bytes);
+
 mlxn_status mlxn_cuda_commit(mlxn_device *device, mlxn_list *list, bool timing);
 mlxn_status mlxn_cuda_wait(mlxn_device *device, mlxn_list *list);
 void mlxn_cuda_forget(mlxn_device *device, mlxn_list *list);
