@@ -1,6 +1,7 @@
 /* Work on the fake driver, which does only what the backend has ordered: whatever lists, copies and buffers come in
  * whichever order, the results are as if each had been done when it was committed. */
 #include "cuda_test.h"
+#include "support/allocation.h"
 #include "support/random.h"
 
 enum { BUFFERS = 6, ENCODERS = 7, COUNT = 64, MOST = 12 };
@@ -195,14 +196,20 @@ static void test_independent_lists_do_not_wait(void **state) {
     mlxn_device_destroy(device);
 }
 
-/* A warm loop of one op calls the driver for what the op needs alone. */
+/* A warm loop of one op calls the driver for what the op needs alone, and allocates nothing. */
 static void test_one_op_costs_a_launch_and_a_wait(void **state) {
     (void)state;
-    mlxn_device *device = cuda_device();
+    counting memory = {0};
+    const mlxn_allocator allocator = counting_allocator(&memory);
+    mlxn_device *device;
+    OK(mlxn_device_open("cuda:0", &(mlxn_device_options){.size = sizeof(mlxn_device_options), .allocator = &allocator},
+                        &device));
+    OK(cuda_add_kernels(device));
     mlxn_buffer *buffer[] = {test_vector(device, MLXN_F32, 64), test_vector(device, MLXN_F32, 64)};
     mlxn_encoder *encoder = test_encoder(device);
     for (int round = 0; round < 4; round++) {
         const fake_driver before = fake;
+        const size_t allocations = memory.allocations;
         OK(mlxn_encoder_reset(encoder));
         cuda_record(encoder, "add", buffer, 2, 1);
         OK(mlxn_encoder_commit_and_wait(encoder));
@@ -214,6 +221,7 @@ static void test_one_op_costs_a_launch_and_a_wait(void **state) {
         assert_int_equal(fake.calls[FAKE_StreamSynchronize] - before.calls[FAKE_StreamSynchronize], 1);
         assert_int_equal(fake.calls[FAKE_CtxPushCurrent] - before.calls[FAKE_CtxPushCurrent], 2);
         assert_int_equal(fake.all_calls - before.all_calls, 6);
+        assert_int_equal(memory.allocations, allocations);
     }
     mlxn_encoder_destroy(encoder);
     mlxn_buffer_destroy(buffer[0]);
