@@ -51,6 +51,56 @@ static void list_of_devices(void **state) {
     FAILS(MLXN_NOT_FOUND, mlxn_device_at(SIZE_MAX, &info));
 }
 
+/* Every kind of device has its place in the list, its devices together and numbered from 0, or one entry that says why
+ * there is none; a backend is not forgotten because its driver is. */
+static void every_kind_is_listed(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"cpu", "cuda", "opencl"};
+    size_t index = 0;
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        const size_t length = strlen(kinds[kind]), first = index;
+        for (; index < mlxn_device_count(); index++) {
+            mlxn_device_info info = {.size = sizeof info};
+            OK(mlxn_device_at(index, &info));
+            if (strncmp(info.name, kinds[kind], length) != 0)
+                break;
+            char numbered[32];
+            snprintf(numbered, sizeof numbered, "%s:%zu", kinds[kind], index - first);
+            if (strcmp(info.name, kinds[kind]) == 0)
+                assert_true(kind == 0 || !info.available);
+            else
+                assert_string_equal(info.name, numbered);
+            if (info.available)
+                assert_true(info.description[0] != '\0');
+            else
+                print_message("%s: %s\n", info.name, info.reason);
+        }
+        if (index == first)
+            fail_msg("no %s in the list", kinds[kind]);
+    }
+    assert_int_equal(index, mlxn_device_count());
+}
+
+/* The first graphics processor, else the CPU, not something that a processor stands in for. */
+static void the_default_is_the_best(void **state) {
+    (void)state;
+    mlxn_device_info best = {.size = sizeof best};
+    OK(mlxn_device_at(0, &best));
+    assert_string_equal(best.name, "cpu");
+    for (size_t i = 1; i < mlxn_device_count() && !best.gpu; i++) {
+        mlxn_device_info info = {.size = sizeof info};
+        OK(mlxn_device_at(i, &info));
+        if (info.available && info.gpu)
+            best = info;
+    }
+    mlxn_device *device;
+    mlxn_device_info opened = {.size = sizeof opened};
+    OK(mlxn_device_open(NULL, NULL, &device));
+    OK(mlxn_device_get_info(device, &opened));
+    assert_string_equal(opened.name, best.name);
+    mlxn_device_destroy(device);
+}
+
 static void unknown_names_are_refused(void **state) {
     (void)state;
     static const char *const names[] = {"", "CPU", "cpu ", "cpu:1", "tpu", "cuda:99", "opencl:-1", "cuda:"};
@@ -239,6 +289,8 @@ static void destroyed_before_its_buffers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(list_of_devices, clear_environment),
+        cmocka_unit_test_setup(every_kind_is_listed, clear_environment),
+        cmocka_unit_test_setup(the_default_is_the_best, clear_environment),
         cmocka_unit_test_setup(unknown_names_are_refused, clear_environment),
         cmocka_unit_test_setup(variable_names_the_device, clear_environment),
         cmocka_unit_test_setup(variable_caps_the_instruction_set, clear_environment),
