@@ -29,7 +29,8 @@ skip() {
 
 step_build() {
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMLXN_BUILD_TESTS="$1" || return 1
-  cmake --build "$build" -j "$jobs" || return 1
+  rm -f "$mlxn"
+  cmake --build "$build" -j "$jobs" -- -k 0 || return 1
   [ "$1" = ON ] || say "without tests: no $missing_for_tests"
 }
 
@@ -262,6 +263,10 @@ export rehearse
 
 # What does not time anything runs side by side.
 if [ -z "$missing_for_tests" ]; then
+  for backend in cuda opencl; do
+    step=tests-$backend
+    "$mlxn" devices | grep -v ' absent: ' | grep -q "^[* ] $backend:" || say "(no device: $(why_not $backend))"
+  done
   run tests-cpu 270 tests.log tests $(((jobs + 1) / 2)) -LE '^(cuda|opencl)$' &
   (
     run tests-cuda 270 tests.log tests 3 -L '^cuda$'

@@ -17,9 +17,9 @@ succeeds '^outer_product_backward_lhs +f32 +4096x4 .* read ' bench outer_product
 
 # On a device that runs source code the loops are kernels of the program's own.
 for device in $(others); do
-  succeeds '^mul +f16 +.* triad +[0-9.]+ +[0-9.]+$' bench mul outer_product_backward_rhs --dtype f16 --size 64K --reps 2 \
+  succeeds '^mul +f16 +.* triad +[0-9.]+ +[0-9.]+$' bench mul outer_product_backward_lhs --dtype f16 --size 64K --reps 2 \
     --device "$device" --json device.json
-  grep -qE '^outer_product_backward_rhs +f16 .* read +[0-9.]+ +[0-9.]+$' .out || complain "no gradient on $device"
+  grep -qE '^outer_product_backward_lhs +f16 .* read +[0-9.]+ +[0-9.]+$' .out || complain "no gradient on $device"
   grep -q "\"name\": \"$device\"" device.json || complain "device.json does not name $device"
   succeeds ' 64 elements: .* us each$' bench mul --overhead --dtype f32 --reps 1 --device "$device"
 done

@@ -40,11 +40,12 @@ tr -d '", \n' <quick.json | grep -o 'op:[a-z_]*dtype:[a-z0-9]*[^}]*' |
 sort found.txt | cmp -s expected.txt - || complain 'other digests in quick.json'
 fails 1 'none/check.json' check exp --quick --json none/check.json
 
-# Every other device gives the same bits.
+# Every other device gives the same bits. All ops are tested there elsewhere; compiling them takes minutes on some.
 for device in $(others); do
-  succeeds ' passed, 0 failed$' check --quick --device "$device"
+  succeeds ' passed, 0 failed$' check exp exp_backward log outer_product --quick --device "$device"
   digests .out >found.txt
-  cmp -s expected.txt found.txt || complain "other digests on $device"
+  [ "$(wc -l <found.txt)" -eq 12 ] && grep -E '^(exp|exp_backward|log|outer_product) ' expected.txt | cmp -s - found.txt ||
+    complain "other digests on $device"
   succeeds 'every input: 65536 right' check sqrt --dtype bf16 --exhaustive --device "$device"
 done
 

@@ -95,6 +95,9 @@ static void check_extents(tool_session *session, const mlxn_op_info *op, mlxn_dt
                           double *worst, check_result *result) {
     tool_job job;
     bool intact;
+    if (result->failed) {
+        return; /* the first failure is the one that is told; a kernel that does not compile would be tried again */
+    }
     if (tool_job_create(session->device, op, dtype, extents, 0, &job) != MLXN_OK) {
         check_fail_call(result);
         return;

@@ -96,7 +96,7 @@ static void check_length(tool_session *session, const mlxn_op_info *op, mlxn_dty
         }
         check_placed(session, &job, rows, which, result);
         /* Alone: in the last place of every length, and in every place of the longest. */
-        for (size_t place = length == LONGEST ? 0 : length - 1; place < length; place++) {
+        for (size_t place = length == LONGEST ? 0 : length - 1; place < length && !result->failed; place++) {
             for (size_t i = 0; i < length; i++) {
                 which[i] = i == place ? row : ORDINARY;
             }
