@@ -223,11 +223,40 @@ static void sums_of_zeros(void **state) {
     }
 }
 
+/* Products that are rounded to -0: their sum is +0 all the same, in one part or in many. */
+static void sums_of_underflows(void **state) {
+    (void)state;
+    static const int64_t shapes[][2] = {{1, 1}, {5, 40}, {3, 2100}, {600, 7}, {600, 300}, {300, 1100}, {2, 32768}};
+    for (size_t i = 0; i < mlxn_op_count(); i++) {
+        const mlxn_op_info *op = mlxn_op_at(i);
+        if (op->elementwise || op->forward == NULL || !test_wants_op(op->name))
+            continue;
+        for (size_t d = 0; d < 3; d++)
+            for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+                const op_case c = {.op = op, .dtype = DTYPES[d], .n = shapes[s][0], .m = shapes[s][1], .seed = 1};
+                op_arrays a = op_arrays_create(&c);
+                for (size_t k = 0; k < op->input_count; k++)
+                    for (size_t at = 0; at < a.count[k]; at++)
+                        half_set(c.dtype, a.array[k], at,
+                                 k > 0 ? half_narrow(c.dtype, 0x1p-20) : half_narrow(c.dtype, -0.0) | 1);
+                op_arrays_update(&c, &a);
+                if (c.dtype != MLXN_F16) /* whose products f32 holds */
+                    assert_int_equal(op_case_expected(&c, &a, 0, 0).bits, 0);
+                op_case_check(device, &c, &a, &(op_layout){.place = GUARD_AT_END});
+                op_arrays_destroy(&a);
+            }
+    }
+}
+
 int main(void) {
     test_needs_device();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_op_has_special_values), cmocka_unit_test(table_results), cmocka_unit_test(table_rows),
-        cmocka_unit_test(neighbours_are_unaffected),   cmocka_unit_test(sums_of_zeros),
+        cmocka_unit_test(every_op_has_special_values),
+        cmocka_unit_test(table_results),
+        cmocka_unit_test(table_rows),
+        cmocka_unit_test(neighbours_are_unaffected),
+        cmocka_unit_test(sums_of_zeros),
+        cmocka_unit_test(sums_of_underflows),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
