@@ -1,9 +1,9 @@
 #include "gpu_text.h"
 
 #define MLXN_F64 1
-#include "kernels/gpu/host.h"
+#include "gpu_host.h"
 
-#include "kernels/gpu/exp.h"
-#include "kernels/gpu/log.h"
+#include "kernels/gpu/elementary/exp.h"
+#include "kernels/gpu/elementary/log.h"
 
 const gpu_text gpu_text_f64 = {"with f64", exp_rounded, exp_narrow, log_rounded, log_narrow, log_exact};

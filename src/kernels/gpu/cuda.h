@@ -8,6 +8,7 @@ typedef long long i64;
 
 #define MLXN_F64 1
 #define FN static __device__ __forceinline__ __attribute__((unused))
+#define FN_RARE static __device__ __noinline__ __attribute__((unused))
 #define TABLE static __device__ const
 #define UNROLL _Pragma("unroll")
 #define GLOBAL
@@ -34,24 +35,21 @@ FN float fma32(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 FN double fma64(double a, double b, double c) { return __fma_rn(a, b, c); }
 FN float sqrt32(float x) { return __fsqrt_rn(x); }
 FN float div32(float a, float b) { return __fdiv_rn(a, b); }
+FN float min32(float a, float b) { return fminf(a, b); }
+FN float max32(float a, float b) { return fmaxf(a, b); }
 FN u64 mul_high(u64 a, u64 b) { return __umul64hi(a, b); }
 FN i32 clz64(u64 x) { return __clzll((i64)x); }
 
 /* 16 bytes at once, from and to an aligned address. */
-FN void load_line(u32 *words, const void *p) {
-    const uint4 v = __ldcs((const uint4 *)p);
+FN void set_words(u32 *words, uint4 v) {
     words[0] = v.x;
     words[1] = v.y;
     words[2] = v.z;
     words[3] = v.w;
 }
-FN void load_line_cached(u32 *words, const void *p) {
-    const uint4 v = *(const uint4 *)p;
-    words[0] = v.x;
-    words[1] = v.y;
-    words[2] = v.z;
-    words[3] = v.w;
-}
+FN void load_line(u32 *words, const void *p) { set_words(words, __ldcs((const uint4 *)p)); }
+FN void load_line_cached(u32 *words, const void *p) { set_words(words, *(const uint4 *)p); }
+FN void load_local_line(u32 *words, const void *p) { set_words(words, *(const uint4 *)p); }
 FN void store_line(void *p, const u32 *words) {
     __stcs((uint4 *)p, make_uint4(words[0], words[1], words[2], words[3]));
 }
@@ -68,17 +66,33 @@ FN float f16_high(u32 word) {
     return x;
 }
 
-/* One f16, rounded to nearest even; of a NaN any. */
-FN u32 f16_of(float x) {
-    u32 bits;
-    asm("{.reg .b16 h; cvt.rn.f16.f32 h, %1; cvt.u32.u16 %0, h;}" : "=r"(bits) : "f"(x));
-    return bits;
+/* A word of two f16 or bf16, rounded to nearest even; of a NaN any. */
+FN u32 f16_pair(float low, float high) {
+    u32 word;
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+#else
+    asm("{.reg .b16 l, h; cvt.rn.f16.f32 l, %1; cvt.rn.f16.f32 h, %2; mov.b32 %0, {l, h};}"
+        : "=r"(word)
+        : "f"(low), "f"(high));
+#endif
+    return word;
+}
+FN u32 bf16_pair(float low, float high) {
+    u32 word;
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+#else
+    const u32 l = bits_of(low), h = bits_of(high);
+    word = (l + 0x7fffu + (l >> 16 & 1)) >> 16 | ((h + 0x7fffu + (h >> 16 & 1)) & 0xffff0000u);
+#endif
+    return word;
 }
 
 /* Tiles: `pieces` pieces of memory, `step` bytes apart, each of `bytes` bytes but none beyond `end`, are copied to local
- * memory, `stride` bytes apart. A piece keeps its place within 16 bytes: it begins at (address & 15) of its own. All 32
- * lanes of a warp call these; a barrier and the slot that it tells of are one warp's. */
-#define TILE_BARRIERS 64
+ * memory, `stride` bytes apart, while the warp goes on. A piece keeps its place within 16 bytes: it begins at (address &
+ * 15) of its own. All 32 lanes of a warp call these: tile_fetch, which may be left out, then tile_sent for every slot of a
+ * ring; tile_wait waits for the oldest of the last `slots` that were sent. */
 
 /* What of the piece at `from` is copied: its address rounded down, and the bytes from there. */
 FN u32 piece_size(const u8 *from, const u8 *end, u32 bytes) {
@@ -89,57 +103,65 @@ FN u32 piece_size(const u8 *from, const u8 *end, u32 bytes) {
     return (((u32)(u64)from & 15) + (left < bytes ? (u32)left : bytes) + 15) & ~15u;
 }
 
-#if __CUDA_ARCH__ >= 900
-/* The bulk copy engine, which tells an mbarrier of the bytes that have arrived. */
-FN u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+FN void copy_line(u8 *to, const u8 *from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from)
+                 : "memory");
+#else
+    *(uint4 *)to = __ldcs((const uint4 *)from);
+#endif
+}
 
-FN void tile_begin(u64 *barriers, u32 slots, u32 pieces, u32 lane) {
-    if (lane < slots) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barriers + lane)), "r"(pieces)
-                     : "memory");
+FN void tile_fetch(u8 *to, const u8 *from, i64 step, const u8 *end, u32 pieces, u32 bytes, u32 stride, u32 lane) {
+    /* Short pieces are copied several at a time. */
+    const u32 across = bytes > 240 ? 32 : bytes > 112 ? 16 : 8;
+    u32 p = lane / across;
+    from += p * step;
+    to += p * stride;
+    for (; p < pieces; p += 32 / across, from += 32 / across * step, to += 32 / across * stride) {
+        const u32 size = piece_size(from, end, bytes);
+        const u8 *first = from - ((u64)from & 15);
+#pragma unroll 4
+        for (u32 k = lane % across * 16; k < size; k += across * 16) {
+            copy_line(to + k, first + k);
+        }
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+FN void tile_sent(void) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+FN void tile_wait(u32 slots) {
+#if __CUDA_ARCH__ >= 800
+    switch (slots) {
+    case 1:
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        break;
+    case 2:
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        break;
+    case 3:
+        asm volatile("cp.async.wait_group 2;" ::: "memory");
+        break;
+    case 4:
+        asm volatile("cp.async.wait_group 3;" ::: "memory");
+        break;
+    case 5:
+        asm volatile("cp.async.wait_group 4;" ::: "memory");
+        break;
+    case 6:
+        asm volatile("cp.async.wait_group 5;" ::: "memory");
+        break;
+    case 7:
+        asm volatile("cp.async.wait_group 6;" ::: "memory");
+        break;
+    default:
+        asm volatile("cp.async.wait_group 7;" ::: "memory");
+        break;
+    }
+#endif
     __syncwarp();
 }
-
-FN void tile_fetch(u8 *slot, const u8 *from, i64 step, const u8 *end, u32 pieces, u32 bytes, u32 stride, u64 *barrier,
-                   u32 lane) {
-    if (lane < pieces) {
-        from += lane * step;
-        const u32 size = piece_size(from, end, bytes), arrived = shared_address(barrier);
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(arrived), "r"(size) : "memory");
-        if (size > 0) {
-            asm volatile(
-                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                    shared_address(slot + lane * stride)),
-                "l"(from - ((u64)from & 15)), "r"(size), "r"(arrived)
-                : "memory");
-        }
-    }
-}
-
-FN void tile_wait(u64 *barrier, u32 phase) {
-    u32 done;
-    do {
-        asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
-                     : "=r"(done)
-                     : "r"(shared_address(barrier)), "r"(phase)
-                     : "memory");
-    } while (done == 0);
-}
-#else
-FN void tile_begin(u64 *barriers, u32 slots, u32 pieces, u32 lane) {}
-
-FN void tile_fetch(u8 *slot, const u8 *from, i64 step, const u8 *end, u32 pieces, u32 bytes, u32 stride, u64 *barrier,
-                   u32 lane) {
-    for (u32 p = 0; p < pieces; p++, from += step, slot += stride) {
-        const u32 size = piece_size(from, end, bytes);
-        for (u32 k = lane * 16; k < size; k += 512) {
-            *(uint4 *)(slot + k) = __ldcs((const uint4 *)(from - ((u64)from & 15) + k));
-        }
-    }
-}
-
-FN void tile_wait(u64 *barrier, u32 phase) { __syncwarp(); }
-#endif

@@ -1,8 +1,7 @@
 /* The dtype of a kernel: DTYPE_f32, DTYPE_f16 or DTYPE_bf16 is defined. `element` is its type in memory, LINE the elements
- * of 16 bytes; WORD those of 4; widen() and narrow() convert, narrow() with one rounding to nearest even and the canonical NaN. */
-#define CANONICAL_NAN 0x7fc00000u
-
-FN float canonical(float x) { return x == x ? x : float_of(CANONICAL_NAN); }
+ * of 16 bytes and WORD those of 4; widen() and narrow() convert, narrow() with one rounding to nearest even and the
+ * canonical NaN. */
+FN float canonical(float x) { return x == x ? x : float_of(0x7fc00000u); }
 
 #if defined(DTYPE_f32)
 
@@ -11,8 +10,15 @@ typedef float element;
 #define WORD 1
 FN float widen(element x) { return x; }
 FN element narrow(float x) { return canonical(x); }
+
+/* Element k of a word, and a line of values as words. */
 FN float widen_word(u32 word, i32 k) { return float_of(word); }
-FN u32 narrow_word(float a, float b) { return bits_of(canonical(a)); }
+FN void narrow_line(u32 *words, const float *values) {
+    UNROLL
+    for (i32 k = 0; k < LINE; k++) {
+        words[k] = bits_of(canonical(values[k]));
+    }
+}
 
 #else
 
@@ -21,23 +27,34 @@ typedef u16 element;
 #define WORD 2
 
 #if defined(DTYPE_f16)
-FN float widen_low(u32 word) { return f16_low(word); }
-FN float widen_high(u32 word) { return f16_high(word); }
-FN u32 narrow_bits(float x) { return x == x ? f16_of(x) : 0x7e00u; }
+#define QUIET_NAN 0x7e00u
+FN float widen_word(u32 word, i32 k) { return k == 0 ? f16_low(word) : f16_high(word); }
+FN u32 narrow_pair(float a, float b) { return f16_pair(a, b); }
 #else
-FN float widen_low(u32 word) { return float_of(word << 16); }
-FN float widen_high(u32 word) { return float_of(word & 0xffff0000u); }
-FN u32 narrow_bits(float x) {
-    const u32 bits = bits_of(x);
-    return x == x ? (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16 : 0x7fc0u;
-}
+#define QUIET_NAN 0x7fc0u
+FN float widen_word(u32 word, i32 k) { return float_of(k == 0 ? word << 16 : word & 0xffff0000u); }
+FN u32 narrow_pair(float a, float b) { return bf16_pair(a, b); }
 #endif
 
-FN float widen(element x) { return widen_low(x); }
-FN element narrow(float x) { return (element)narrow_bits(x); }
+FN float widen(element x) { return widen_word(x, 0); }
+FN element narrow(float x) { return x == x ? (element)narrow_pair(x, 0.0f) : QUIET_NAN; }
 
-/* Element k, 0 or 1, of a word, and a word of two elements. */
-FN float widen_word(u32 word, i32 k) { return k == 0 ? widen_low(word) : widen_high(word); }
-FN u32 narrow_word(float a, float b) { return narrow_bits(a) | narrow_bits(b) << 16; }
+FN void narrow_line(u32 *words, const float *values) {
+    bool nan = false;
+    UNROLL
+    for (i32 k = 0; k < LINE; k++) {
+        nan = nan || values[k] != values[k];
+    }
+    UNROLL
+    for (i32 k = 0; k < LINE; k += 2) {
+        words[k / 2] = narrow_pair(values[k], values[k + 1]);
+    }
+    if (nan) {
+        UNROLL
+        for (i32 k = 0; k < LINE; k += 2) {
+            words[k / 2] = (u32)narrow(values[k]) | (u32)narrow(values[k + 1]) << 16;
+        }
+    }
+}
 
 #endif

@@ -1,6 +1,6 @@
 /* An elementwise kernel. What is its own is defined before: NAME, INPUTS and OUTPUTS, and BODY, which computes o0 (and o1)
- * from i0 (, i1, i2). A group of 256 threads does 256 lines of 16 bytes. */
-#define THREADS 256
+ * from i0 (, i1, i2), THREADS and LINES. A thread does LINES lines of 16 bytes. */
+#define STRIDE (THREADS * LINE)
 
 #define add(a, b) ((a) + (b))
 #define sub(a, b) ((a) - (b))
@@ -39,20 +39,20 @@ typedef struct constants {
 #define ADDRESS_IN(k) | (u64)in##k
 #define ADDRESS_OUT(k) | (u64)out##k
 
-/* Of a line. */
-#define LOAD_IN(k) \
-    u32 w##k[4];   \
-    load_line(w##k, in##k + at);
-#define LOAD_OUT(k)   \
+/* Of the lines of a thread. */
+#define LINES_IN(k) u32 w##k[LINES][4];
+#define LOAD_IN(k) load_line(w##k[l], in##k + (at + l * STRIDE));
+#define LINE_OUT(k)   \
     u32 r##k[4];      \
     float v##k[LINE]; \
     if (c.accumulate) \
-        load_line(r##k, out##k + at);
-#define WIDEN_IN(k) const float i##k = widen_word(w##k[j / WORD], j % WORD);
+        load_line(r##k, out##k + (at + l * STRIDE));
+#define WIDEN_IN(k) const float i##k = widen_word(w##k[l][j / WORD], j % WORD);
 #define OUT_VALUE(k) float o##k;
 #define KEEP_OUT(k) v##k[j] = c.accumulate ? widen_word(r##k[j / WORD], j % WORD) + o##k : o##k;
-#define NARROW_OUT(k) r##k[j] = narrow_word(v##k[j * WORD], v##k[j * WORD + WORD - 1]);
-#define STORE_OUT(k) store_line(out##k + at, r##k);
+#define STORE_OUT(k)         \
+    narrow_line(r##k, v##k); \
+    store_line(out##k + (at + l * STRIDE), r##k);
 
 /* Of an element. */
 #define READ_IN(k) const float i##k = widen(in##k[at]);
@@ -61,29 +61,30 @@ typedef struct constants {
 KERNEL(NAME, THREADS)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, c)) {
     IN(OPEN_IN)
     OUT(OPEN_OUT)
-    const u64 group = GROUP * (THREADS * LINE);
+    const u64 group = GROUP * (STRIDE * LINES);
     u64 at = group + THREAD * LINE;
-    const bool aligned = ((0 IN(ADDRESS_IN) OUT(ADDRESS_OUT)) & 15) == 0;
-    if (aligned && at + LINE <= c.count) {
-        IN(LOAD_IN)
-        OUT(LOAD_OUT)
+    if (((0 IN(ADDRESS_IN) OUT(ADDRESS_OUT)) & 15) == 0 && group + STRIDE * LINES <= c.count) {
+        IN(LINES_IN)
         UNROLL
-        for (i32 j = 0; j < LINE; j++) {
-            IN(WIDEN_IN)
-            OUT(OUT_VALUE)
-            BODY OUT(KEEP_OUT)
+        for (i32 l = 0; l < LINES; l++) {
+            IN(LOAD_IN)
         }
         UNROLL
-        for (i32 j = 0; j < 4; j++) {
-            OUT(NARROW_OUT)
+        for (i32 l = 0; l < LINES; l++) {
+            OUT(LINE_OUT)
+            UNROLL
+            for (i32 j = 0; j < LINE; j++) {
+                IN(WIDEN_IN)
+                OUT(OUT_VALUE)
+                BODY OUT(KEEP_OUT)
+            }
+            OUT(STORE_OUT)
         }
-        OUT(STORE_OUT)
         return;
     }
-    /* One by one: neighbours in step where nothing is aligned, and the last line's own elements where all is. */
-    const u64 step = aligned ? 1 : THREADS;
-    at = aligned ? at : group + THREAD;
-    for (i32 k = 0; k < LINE && at < c.count; k++, at += step) {
+    /* One by one, neighbours in step: the last group, and where not all is aligned. */
+    at = group + THREAD;
+    for (i32 k = 0; k < LINE * LINES && at < c.count; k++, at += THREADS) {
         IN(READ_IN)
         OUT(OUT_VALUE)
         BODY OUT(WRITE_OUT)

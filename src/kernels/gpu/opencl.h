@@ -11,6 +11,7 @@ typedef ulong u64;
 typedef long i64;
 
 #define FN static inline
+#define FN_RARE static __attribute__((noinline))
 #define TABLE __constant
 #define UNROLL _Pragma("unroll")
 #define GLOBAL __global
@@ -20,9 +21,10 @@ typedef long i64;
 #define BUFFER(T, name) __global T *name##_base, ulong name##_offset
 #define OPEN(T, name) __global T *name = (__global T *)((__global uchar *)name##_base + name##_offset)
 #define CONSTANTS(T, name) const T name
-#define LOCAL_MEMORY(name) , __local uchar *name
+/* Of lines, so that it is aligned for them. */
+#define LOCAL_MEMORY(name) , __local uint4 *name##_lines
 #define LOCAL_ARRAY(T, name, count) __local T name[count]
-#define OPEN_LOCAL(name)
+#define OPEN_LOCAL(name) __local u8 *name = (__local u8 *)name##_lines
 
 #define GROUP ((u64)get_group_id(0))
 #define THREAD ((u32)get_local_id(0))
@@ -40,12 +42,15 @@ FN double fma64(double a, double b, double c) { return fma(a, b, c); }
 FN float fma32(float a, float b, float c) { return fma(a, b, c); }
 FN float sqrt32(float x) { return sqrt(x); }
 FN float div32(float a, float b) { return a / b; }
+FN float min32(float a, float b) { return fmin(a, b); }
+FN float max32(float a, float b) { return fmax(a, b); }
 FN u64 mul_high(u64 a, u64 b) { return mul_hi(a, b); }
 FN i32 clz64(u64 x) { return (i32)clz(x); }
 
 /* 16 bytes at once, from and to an aligned address. */
 FN void load_line(u32 *words, const __global void *p) { vstore4(*(const __global uint4 *)p, 0, words); }
 #define load_line_cached load_line
+FN void load_local_line(u32 *words, const __local void *p) { vstore4(*(const __local uint4 *)p, 0, words); }
 FN void store_line(__global void *p, const u32 *words) { *(__global uint4 *)p = vload4(0, words); }
 
 FN float f16_low(u32 word) {
@@ -54,15 +59,19 @@ FN float f16_low(u32 word) {
 }
 FN float f16_high(u32 word) { return f16_low(word >> 16); }
 
-FN u32 f16_of(float x) {
-    u16 bits;
-    vstore_half_rte(x, 0, (half *)&bits);
-    return bits;
+/* A word of two f16 or bf16, rounded to nearest even; of a NaN any. */
+FN u32 f16_pair(float low, float high) {
+    u32 word;
+    vstore_half_rte(low, 0, (half *)&word);
+    vstore_half_rte(high, 1, (half *)&word);
+    return word;
+}
+FN u32 bf16_pair(float low, float high) {
+    const u32 l = bits_of(low), h = bits_of(high);
+    return (l + 0x7fffu + (l >> 16 & 1)) >> 16 | ((h + 0x7fffu + (h >> 16 & 1)) & 0xffff0000u);
 }
 
-/* Tiles, as cuda.h describes them, copied by plain loads. */
-#define TILE_BARRIERS 64
-
+/* Tiles, as cuda.h describes them, copied at once by plain loads. */
 FN u32 piece_size(const __global u8 *from, const __global u8 *end, u32 bytes) {
     const i64 left = end - from;
     if (left <= 0) {
@@ -71,16 +80,15 @@ FN u32 piece_size(const __global u8 *from, const __global u8 *end, u32 bytes) {
     return (((u32)(u64)from & 15) + (left < bytes ? (u32)left : bytes) + 15) & ~15u;
 }
 
-FN void tile_begin(__local u64 *barriers, u32 slots, u32 pieces, u32 lane) {}
-
-FN void tile_fetch(__local u8 *slot, const __global u8 *from, i64 step, const __global u8 *end, u32 pieces, u32 bytes,
-                   u32 stride, __local u64 *barrier, u32 lane) {
-    for (u32 p = 0; p < pieces; p++, from += step, slot += stride) {
+FN void tile_fetch(__local u8 *to, const __global u8 *from, i64 step, const __global u8 *end, u32 pieces, u32 bytes,
+                   u32 stride, u32 lane) {
+    for (u32 p = 0; p < pieces; p++, from += step, to += stride) {
         const u32 size = piece_size(from, end, bytes);
         for (u32 k = lane * 16; k < size; k += 512) {
-            *(__local uint4 *)(slot + k) = *(const __global uint4 *)(from - ((u64)from & 15) + k);
+            *(__local uint4 *)(to + k) = *(const __global uint4 *)(from - ((u64)from & 15) + k);
         }
     }
 }
 
-#define tile_wait(tile, phase) WARP_BARRIER()
+#define tile_sent()
+#define tile_wait(slots) WARP_BARRIER()

@@ -1,7 +1,8 @@
-/* y[b,i,j] = lhs[b,i] * rhs[b,j]. A thread writes lines of 16 bytes. Where rows are long, it keeps the columns of one line
- * and walks down ROWS rows; else it takes LINES lines of y, THREADS lines apart, wherever in y they lie. */
+/* y[b,i,j] = lhs[b,i] * rhs[b,j]. A thread writes lines of 16 bytes. Where rows are whole lines, and a power of two of them
+ * or at least as many as a group has threads, it keeps the columns of one line and walks down ROWS rows; of short rows a
+ * group takes several at a time. Else it takes LINES lines of y, THREADS lines apart, wherever in y they lie. */
 #define THREADS 256
-#define ROWS 8
+#define ROWS 4
 #define LINES 8
 
 /* A place in y, and a distance: mixed digits of batch item, row and column. */
@@ -11,8 +12,9 @@ typedef struct place {
 
 typedef struct constants {
     i64 n, m, total; /* total: elements of y */
-    i64 tiles;       /* of THREADS lines in a row, where rows are long; else 0 */
-    i64 blocks;      /* of ROWS rows in an item */
+    i64 across;      /* lines of a row that a group writes side by side, up to THREADS; 0: rows are not whole lines */
+    i64 tiles;       /* of columns */
+    i64 blocks;      /* groups that an item has below each other */
     place step;      /* THREADS lines */
 } constants;
 
@@ -44,10 +46,12 @@ FN void widen_line(float *values, const u32 *words) {
 
 /* The line l * r. */
 FN void multiply_line(u32 *words, float l, const float *r) {
+    float products[LINE];
     UNROLL
-    for (i32 k = 0; k < 4; k++) {
-        words[k] = narrow_word(l * r[k * WORD], l * r[k * WORD + WORD - 1]);
+    for (i32 k = 0; k < LINE; k++) {
+        products[k] = l * r[k];
     }
+    narrow_line(words, products);
 }
 
 KERNEL(NAME, THREADS)
@@ -57,23 +61,24 @@ KERNEL(NAME, THREADS)
     OPEN(element, y);
     u32 words[4];
     float r[LINE];
-    if (c.tiles > 0) {
-        const i64 column = ((i64)GROUP % c.tiles * THREADS + THREAD) * LINE, block = (i64)GROUP / c.tiles;
-        const i64 item = block / c.blocks, first = block % c.blocks * ROWS;
+    if (c.across > 0) {
+        const u32 across = (u32)c.across, step = THREADS / across;
+        const i64 block = (i64)GROUP / c.tiles, item = block / c.blocks;
+        const i64 column = ((i64)GROUP % c.tiles * THREADS + THREAD % across) * LINE;
+        const i64 row = block % c.blocks * (ROWS * step) + THREAD / across;
         if (column < c.m) {
-            load_line(words, rhs + (item * c.m + column));
+            float l[ROWS];
+            UNROLL
+            for (i32 k = 0; k < ROWS; k++) {
+                l[k] = row + k * step < c.n ? widen(lhs[item * c.n + row + k * step]) : 0.0f;
+            }
+            load_line_cached(words, rhs + (item * c.m + column));
             widen_line(r, words);
-            const i64 rows = c.n - first < ROWS ? c.n - first : ROWS, row = item * c.n + first;
-            if (rows == ROWS) {
-                UNROLL
-                for (i32 i = 0; i < ROWS; i++) {
-                    multiply_line(words, widen(lhs[row + i]), r);
-                    store_line(y + ((row + i) * c.m + column), words);
-                }
-            } else {
-                for (i32 i = 0; i < rows; i++) {
-                    multiply_line(words, widen(lhs[row + i]), r);
-                    store_line(y + ((row + i) * c.m + column), words);
+            UNROLL
+            for (i32 k = 0; k < ROWS; k++) {
+                if (row + k * step < c.n) {
+                    multiply_line(words, l[k], r);
+                    store_line(y + ((item * c.n + row + k * step) * c.m + column), words);
                 }
             }
         }

@@ -19,40 +19,6 @@ typedef struct constants {
     i64 accumulate;
 } constants;
 
-FN void finish(const job j, const GLOBAL float *from, GLOBAL element *to, i64 group, bool accumulate, LOCAL float *sums,
-               u32 thread) {
-    const i64 sum_index = group % j.columns * SUMS + thread % SUMS, rest = group / j.columns;
-    const i64 result = rest % j.results, item = rest / j.results;
-    const u32 part = thread / SUMS;
-    const i64 first = (result * PARTS + part) * j.chunk;
-    float sum = 0.0f;
-    if (sum_index < j.length) {
-        float waiting[CHUNK_LEVELS];
-        from += (item * j.parts + first) * j.length + sum_index;
-        for (u32 k = 0; k < j.chunk && first < j.parts; k++) {
-            sum = first + k < j.parts ? from[k * j.length] : 0.0f;
-            push_term(&sum, waiting, k, 1, CHUNK_LEVELS);
-        }
-    }
-    sums[thread] = sum;
-    for (u32 distance = 1; distance < PARTS; distance *= 2) {
-        GROUP_BARRIER();
-        if (part % (2 * distance) == 0) {
-            sums[thread] = sums[thread] + sums[thread + distance * SUMS];
-        }
-    }
-    if (part == 0 && sum_index < j.length) {
-        sum = sums[thread];
-        if (j.results == 1) {
-            to += item * j.length + sum_index;
-            sum += 0.0f;
-            *to = narrow(accumulate ? widen(*to) + sum : sum);
-        } else {
-            ((GLOBAL float *)to)[(item * j.results + result) * j.length + sum_index] = sum;
-        }
-    }
-}
-
 KERNEL(NAME, THREADS)
 (BUFFER(const float, from0), BUFFER(element, to0), BUFFER(const float, from1), BUFFER(element, to1),
  CONSTANTS(constants, c)) {
@@ -61,10 +27,36 @@ KERNEL(NAME, THREADS)
     OPEN(const float, from1);
     OPEN(element, to1);
     LOCAL_ARRAY(float, sums, THREADS);
-    const i64 group = (i64)GROUP;
-    if (group < c.first_groups) {
-        finish(c.jobs[0], from0, to0, group, c.accumulate != 0, sums, THREAD);
-    } else {
-        finish(c.jobs[1], from1, to1, group - c.first_groups, c.accumulate != 0, sums, THREAD);
+    const bool second = (i64)GROUP >= c.first_groups;
+    const job j = second ? c.jobs[1] : c.jobs[0];
+    const GLOBAL float *from = second ? from1 : from0;
+    GLOBAL element *to = second ? to1 : to0;
+    const i64 group = (i64)GROUP - (second ? c.first_groups : 0), rest = group / j.columns;
+    const i64 index = group % j.columns * SUMS + THREAD % SUMS, result = rest % j.results, item = rest / j.results;
+    const u32 part = THREAD / SUMS;
+    const i64 first = (result * PARTS + part) * j.chunk;
+    float sum = 0.0f;
+    if (index < j.length && first < j.parts) {
+        float waiting[CHUNK_LEVELS];
+        const GLOBAL float *own = from + (item * j.parts + first) * j.length + index;
+        for (u32 k = 0; k < j.chunk; k++) {
+            sum = first + k < j.parts ? own[k * j.length] : 0.0f;
+            push_term(&sum, waiting, k, 1, CHUNK_LEVELS);
+        }
+    }
+    sums[THREAD] = sum;
+    for (u32 distance = 1; distance < PARTS; distance *= 2) {
+        GROUP_BARRIER();
+        if (part % (2 * distance) == 0) {
+            sums[THREAD] = sums[THREAD] + sums[THREAD + distance * SUMS];
+        }
+    }
+    if (part == 0 && index < j.length) {
+        sum = sums[THREAD];
+        if (j.results == 1) {
+            write_sum(to + (item * j.length + index), sum, c.accumulate != 0);
+        } else {
+            ((GLOBAL float *)to)[(item * j.results + result) * j.length + index] = sum;
+        }
     }
 }

@@ -1,5 +1,7 @@
-/* Pairwise sums, in any language: `sum` holds term `index` of a row of terms, `steps` sums side by side, and is added to what
- * waits in `levels`, trees of 2^0, 2^1, … terms. After term 2^k - 1 it holds the whole sum of 2^k terms, k <= depth. */
+/* The canonical sums (docs/numerics.md), in any language. */
+
+/* Pairwise: `sum` holds term `index` of a row of terms, `steps` sums side by side, and is added to what waits in `levels`,
+ * trees of 2^0, 2^1, and so on terms. After term 2^k - 1 it holds the whole sum of 2^k terms, k <= depth. */
 FN void push_term(float *sum, float *levels, u32 index, i32 steps, i32 depth) {
     bool placed = false;
     UNROLL
@@ -16,4 +18,24 @@ FN void push_term(float *sum, float *levels, u32 index, i32 steps, i32 depth) {
             }
         }
     }
+}
+
+/* Of a row's `width` lanes, a power of two up to 32: a halving tree. It overwrites them. */
+FN float sum_lanes(float *lanes, i32 width) {
+    UNROLL
+    for (i32 step = 0; step < 5; step++) {
+        UNROLL
+        for (i32 l = 0; l < 16; l++) {
+            if (l < 16 >> step && 16 >> step < width) {
+                lanes[l] = lanes[l] + lanes[l + (16 >> step)];
+            }
+        }
+    }
+    return lanes[0];
+}
+
+/* Writes a whole sum, or adds it to what is there. */
+FN void write_sum(GLOBAL element *to, float sum, bool accumulate) {
+    sum += 0.0f; /* a zero is +0 */
+    *to = narrow(accumulate ? widen(*to) + sum : sum);
 }

@@ -7,8 +7,9 @@
 /* Elements of a group of the CPU's grid: worth a call, and few enough to share work out evenly. */
 #define MLXN_ELEMENTWISE_GROUP 2048
 
-/* On a GPU a thread does 16 bytes (src/kernels/gpu/elementwise.h). */
-#define MLXN_ELEMENTWISE_THREADS 256
+/* On a GPU a thread does so many lines of 16 bytes (src/kernels/gpu/elementwise.h). */
+#define MLXN_ELEMENTWISE_THREADS 128
+#define MLXN_ELEMENTWISE_LINES 2
 
 typedef struct mlxn_elementwise_constants {
     uint64_t count;      /* elements */

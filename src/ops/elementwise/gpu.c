@@ -4,8 +4,12 @@
 #include "ops/elementwise/elementwise.h"
 
 /* clang-format off */
+#define TEXT_OF(number) TEXT_OF_TOKEN(number)
+#define TEXT_OF_TOKEN(number) #number
 #define OWN(op, dtype, in, out, body) \
-    "#define NAME " #op "_" #dtype "\n#define DTYPE_" #dtype " 1\n#define INPUTS " #in "\n#define OUTPUTS " #out "\n#define BODY " body "\n"
+    "#define NAME " #op "_" #dtype "\n#define DTYPE_" #dtype " 1\n" \
+    "#define THREADS " TEXT_OF(MLXN_ELEMENTWISE_THREADS) "\n#define LINES " TEXT_OF(MLXN_ELEMENTWISE_LINES) "\n" \
+    "#define INPUTS " #in "\n#define OUTPUTS " #out "\n#define BODY " body "\n"
 #define TEXT(op, dtype, ...) static const char *const op##_##dtype[] = { \
     OWN(op, dtype, __VA_ARGS__), mlxn_text_dtypes, mlxn_text_elementary, mlxn_text_elementwise, NULL};
 #define TEXTS(op, ...) TEXT(op, f32, __VA_ARGS__) TEXT(op, f16, __VA_ARGS__) TEXT(op, bf16, __VA_ARGS__)

@@ -17,7 +17,8 @@ static mlxn_status record(const mlxn_op *op, const mlxn_op_call *call) {
     const uint64_t elements = (uint64_t)call->batch;
     const mlxn_elementwise_constants constants = {elements, accumulate};
     const bool gpu = call->local_bytes > 0;
-    const uint64_t group = gpu ? MLXN_ELEMENTWISE_THREADS * 16 / mlxn_dtype_size(call->dtype) : MLXN_ELEMENTWISE_GROUP;
+    const uint64_t group = gpu ? MLXN_ELEMENTWISE_THREADS * MLXN_ELEMENTWISE_LINES * 16 / mlxn_dtype_size(call->dtype)
+                               : MLXN_ELEMENTWISE_GROUP;
     const uint64_t groups = elements / group + (elements % group != 0);
     return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = op->kernels[call->dtype],
                                                                 .slices = slices,

@@ -12,9 +12,9 @@
     static const char *const name##_##dtype[] = {OWN(name, dtype, defines), mlxn_text_dtypes, mlxn_text_sums, body, NULL};
 #define TEXTS(name, body, defines) TEXT(name, f32, body, defines) TEXT(name, f16, body, defines) TEXT(name, bf16, body, defines)
 #define BACKWARD(name, wanted) \
-    TEXTS(name, mlxn_text_outer_product_backward, wanted "#define STEPS 32\n#define LEVELS 1\n") \
-    TEXTS(name##_short, mlxn_text_outer_product_backward, wanted "#define STEPS 8\n#define LEVELS 3\n") \
-    TEXTS(name##_narrow, mlxn_text_outer_product_backward, wanted "#define STEPS 1\n#define LEVELS 5\n")
+    TEXTS(name, mlxn_text_outer_product_backward, wanted "#define STEPS 32\n") \
+    TEXTS(name##_short, mlxn_text_outer_product_backward, wanted "#define STEPS 8\n") \
+    TEXTS(name##_narrow, mlxn_text_outer_product_narrow, wanted)
 #define ROWS "#define WANT_ROWS 1\n"
 #define COLUMNS "#define WANT_COLUMNS 1\n"
 
@@ -57,10 +57,10 @@ static int64_t power_from(int64_t x) {
 
 /* ---- the forward --------------------------------------------------------------------------------- */
 
-enum { FORWARD_THREADS = 256, FORWARD_ROWS = 8, FORWARD_LINES = 8, LONG_ROW = 1024 };
+enum { FORWARD_THREADS = 256, FORWARD_ROWS = 4, FORWARD_LINES = 8 };
 
 typedef struct forward_constants {
-    int64_t n, m, total, tiles, blocks;
+    int64_t n, m, total, across, tiles, blocks;
     int64_t step[3];
 } forward_constants;
 
@@ -68,18 +68,20 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
     const mlxn_slice slices[] = {mlxn_slice_of(call->arguments[0], MLXN_READ),
                                  mlxn_slice_of(call->arguments[1], MLXN_READ),
                                  mlxn_slice_of(call->arguments[2], MLXN_WRITE)};
-    const int64_t line = 16 / (int64_t)mlxn_dtype_size(call->dtype), threads_line = FORWARD_THREADS * line;
+    const int64_t line = 16 / (int64_t)mlxn_dtype_size(call->dtype), row_lines = call->m / line;
     const int64_t n = call->n, m = call->m;
-    forward_constants c = {.n = n, .m = m, .total = call->batch * n * m, .blocks = divide_up(n, FORWARD_ROWS)};
+    forward_constants c = {.n = n, .m = m, .total = call->batch * n * m};
     const bool aligned = (mlxn_slice_begin(&slices[1]) | mlxn_slice_begin(&slices[2])) % 16 == 0 && m % line == 0;
     int64_t groups;
-    if (aligned && m >= LONG_ROW) {
-        c.tiles = divide_up(m, threads_line);
+    if (aligned && (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines)) {
+        c.across = minimum(row_lines, FORWARD_THREADS);
+        c.tiles = divide_up(row_lines, FORWARD_THREADS);
+        c.blocks = divide_up(n, FORWARD_ROWS * (FORWARD_THREADS / c.across));
         groups = call->batch * c.blocks * c.tiles;
     } else {
-        c.step[0] = threads_line / m / n;
-        c.step[1] = threads_line / m % n;
-        c.step[2] = threads_line % m;
+        c.step[0] = FORWARD_THREADS * line / m / n;
+        c.step[1] = FORWARD_THREADS * line / m % n;
+        c.step[2] = FORWARD_THREADS * line % m;
         /* One line more than the total has: the first may begin before it. */
         groups = divide_up(divide_up(c.total, line) + 1, FORWARD_THREADS * FORWARD_LINES);
     }
@@ -97,77 +99,97 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
 
 enum {
     WARPS = 4,
-    SEGMENT = 1024,     /* of a row sum, in the canonical order */
-    LEAF = 32,          /* rows of a leaf of a column sum */
-    SHORT_ROW = 256,    /* rows up to this have a kernel of their own, */
-    NARROW_ROW = 32,    /* and so have rows up to this */
-    BARRIER_BYTES = 64, /* of a warp's ring */
-    ROW_SUMS = LEAF * 33 * 4,
-    SLOT_BYTES = 4096,    /* about what a slot of the ring holds */
+    SEGMENT = 1024,           /* of a row sum, in the canonical order */
+    LEAF = 32,                /* rows of a leaf of a column sum */
+    SHORT_ROW = 256,          /* rows up to this have a kernel of their own, */
+    NARROW_ROW = 16,          /* and so have rows up to this */
+    LANES_SUMS = 33 * 32 * 4, /* bytes that a warp has besides its ring */
+    SLOT_BYTES = 4096,        /* about what a slot of the ring holds */
     RING_BYTES = 12800,   /* what a ring of several slots takes, about: three groups find room on a multiprocessor */
-    MOST_SLOTS = 8,       /* BARRIER_BYTES hold that many */
+    MOST_SLOTS = 8,       /* that a warp can wait for */
     ENOUGH_GROUPS = 1024, /* keep a large GPU busy */
 };
-
-typedef struct backward_constants {
-    int64_t n, m, segments, units, unit_groups, row_blocks;
-    uint32_t width, leaf_run, leaf_warps, slot_rows, leaf_slots, pieces, piece_stride, slots, warp_bytes, accumulate;
-} backward_constants;
 
 static int64_t round_up(int64_t x, int64_t to) {
     return divide_up(x, to) * to;
 }
 
-/* Slots of the ring: their rows, and how their pieces lie in local memory. */
-static void plan_slots(const mlxn_op_call *call, int64_t lane_groups, backward_constants *c) {
-    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), columns = minimum(call->m, SEGMENT);
-    const int64_t most = (int64_t)call->local_bytes / WARPS / 128 * 128 - BARRIER_BYTES - ROW_SUMS;
-    /* Lane groups that read a column each shall not meet in a bank of 4 bytes out of 128. */
-    const int64_t apart = round_up(c->width * size, 16);
-    for (int64_t rows = LEAF;; rows /= 2) {
-        const int64_t piece = (c->segments == 1 ? rows : 1) * columns * size + 16;
-        c->slot_rows = (uint32_t)rows;
-        c->leaf_slots = (uint32_t)divide_up(minimum(call->n, LEAF), rows);
-        c->pieces = (uint32_t)(c->segments == 1 ? lane_groups : rows);
-        c->piece_stride = (uint32_t)(lane_groups > 1 ? round_up(piece, 128) + apart : round_up(piece, 16));
-        const bool fits = (int64_t)c->pieces * c->piece_stride <= most;
-        if (rows == 1 || (fits && rows * columns * lane_groups * size <= SLOT_BYTES)) {
-            return;
-        }
-    }
-}
-
-/* How many slots there is room for, and the local memory of a warp. */
-static mlxn_status plan_ring(const mlxn_op *op, const mlxn_op_call *call, bool rows, int64_t steps,
-                             backward_constants *c) {
-    const int64_t slot = (int64_t)c->pieces * c->piece_stride, most = (int64_t)call->local_bytes / WARPS / 128 * 128;
-    const int64_t fixed = BARRIER_BYTES + (rows ? ROW_SUMS : 0), join = 32 * steps * (int64_t)sizeof(float);
-    int64_t slots = minimum(RING_BYTES / slot, MOST_SLOTS);
-    slots = minimum(slots > 2 ? slots : 2, (most - fixed) / slot);
-    const int64_t ring = slots * slot > join ? slots * slot : join;
-    if (slots < 1 || fixed + ring > most) {
+/* How many slots of a ring there is room for, and what a warp takes in all. */
+static mlxn_status plan_ring(const mlxn_op *op, const mlxn_op_call *call, int64_t slot, int64_t fixed, uint32_t *slots,
+                             uint32_t *warp_bytes) {
+    const int64_t most = (int64_t)call->local_bytes / WARPS / 128 * 128;
+    int64_t count = minimum(RING_BYTES / slot, MOST_SLOTS);
+    count = minimum(count > 2 ? count : 2, (most - fixed) / slot);
+    if (count < 1) {
         return mlxn_fail(MLXN_UNSUPPORTED, "%s: it takes %d bytes of local memory, the device has %zu", op->info.name,
-                         (int)(WARPS * round_up(fixed + (slot > join ? slot : join), 128)), call->local_bytes);
+                         (int)(WARPS * round_up(fixed + slot, 128)), call->local_bytes);
     }
-    c->slots = (uint32_t)slots;
-    c->warp_bytes = (uint32_t)round_up(fixed + ring, 128);
+    *slots = (uint32_t)count;
+    *warp_bytes = (uint32_t)round_up(count * slot + fixed, 128);
     return MLXN_OK;
 }
 
-/* Runs of leaves as long as the kernel's tree is deep, unless that leaves too few groups. */
-static void plan_runs(const mlxn_op_call *call, int64_t lane_groups, int64_t most, backward_constants *c) {
-    const int64_t leaves = divide_up(call->n, LEAF);
-    /* Partial sums of 128 rows each would take a 64th of a 16-bit dy. */
-    const bool large = call->batch * call->n * call->m > (1 << 24);
-    int64_t run = minimum(most, power_from(divide_up(leaves, lane_groups)));
+/* The constants of outer_product_backward.h. */
+typedef struct backward_constants {
+    int64_t n, m, segments, units, unit_groups, row_blocks;
+    uint32_t leaf_warps, rounds, slot_rows, leaf_slots, pieces, piece_stride, slots, slot_bytes, warp_bytes, accumulate;
+} backward_constants;
+
+static mlxn_status plan_backward(const mlxn_op *op, const mlxn_op_call *call, backward_constants *c) {
+    const int64_t n = call->n, m = call->m, size = (int64_t)mlxn_dtype_size(call->dtype);
+    const int64_t columns = minimum(m, SEGMENT), leaves = divide_up(n, LEAF);
+    int64_t slot_rows = LEAF;
+    while (slot_rows > 1 && slot_rows * columns * size > SLOT_BYTES) {
+        slot_rows /= 2;
+    }
+    c->slot_rows = (uint32_t)slot_rows;
+    c->leaf_slots = (uint32_t)divide_up(minimum(n, LEAF), slot_rows);
+    c->pieces = (uint32_t)(c->segments == 1 ? 1 : slot_rows);
+    c->piece_stride = (uint32_t)round_up(slot_rows / c->pieces * columns * size + 16, 16);
+    c->slot_bytes = c->pieces * c->piece_stride;
+
+    /* As many rounds as the kernel has levels, unless that leaves too few groups. */
+    c->leaf_warps = leaves < 3 ? (uint32_t)leaves : WARPS;
+    c->unit_groups = divide_up(c->units, WARPS / c->leaf_warps);
+    /* Partial sums of 128 rows each would take a 64th of a 16-bit dy and more. */
+    const int64_t least = size == 2 && call->batch * n * m > (1 << 24) ? 2 : 1;
+    int64_t rounds = c->leaf_warps < WARPS ? 1 : minimum(m <= SHORT_ROW ? 8 : 4, power_from(divide_up(leaves, WARPS)));
+    while (rounds > least && c->unit_groups * divide_up(leaves, rounds * WARPS) < ENOUGH_GROUPS) {
+        rounds /= 2;
+    }
+    c->rounds = (uint32_t)rounds;
+    c->row_blocks = divide_up(leaves, rounds * c->leaf_warps);
+    return plan_ring(op, call, c->slot_bytes, LANES_SUMS, &c->slots, &c->warp_bytes);
+}
+
+/* The constants of outer_product_narrow.h. */
+typedef struct narrow_constants {
+    int64_t n, m, items, item_groups, row_blocks;
+    uint32_t width, leaf_run, run_warps, piece_stride, lhs_stride, slots, slot_bytes, warp_bytes, accumulate;
+} narrow_constants;
+
+/* Pieces of lane groups lie so that their columns meet different banks, of 4 bytes out of 128. */
+static int64_t stride_apart(int64_t piece, int64_t apart) {
+    return round_up(piece + 16, 128) + round_up(apart, 16);
+}
+
+static mlxn_status plan_narrow(const mlxn_op *op, const mlxn_op_call *call, bool columns, narrow_constants *c) {
+    enum { LONGEST_RUN = 32 };
+    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), width = power_from(call->m > 1 ? call->m : 2);
+    const int64_t lane_groups = 32 / width, leaves = divide_up(call->n, LEAF);
+    c->width = (uint32_t)width;
+    c->piece_stride = (uint32_t)stride_apart(LEAF * call->m * size, width * size);
+    c->lhs_stride = columns ? (uint32_t)stride_apart(LEAF * size, size) : 0;
+    c->slot_bytes = (uint32_t)lane_groups * (c->piece_stride + c->lhs_stride);
+    int64_t run = minimum(LONGEST_RUN, power_from(divide_up(leaves, lane_groups * WARPS)));
     for (;; run /= 2) {
-        const int64_t warps = divide_up(leaves, run * lane_groups), leaf_warps = minimum(power_from(warps), WARPS);
+        const int64_t warps = divide_up(leaves, run * lane_groups);
         c->leaf_run = (uint32_t)run;
-        c->leaf_warps = (uint32_t)leaf_warps;
-        c->row_blocks = divide_up(warps, leaf_warps);
-        c->unit_groups = divide_up(c->units, WARPS / leaf_warps);
-        if (run == 1 || c->unit_groups * c->row_blocks >= ENOUGH_GROUPS || (run == 2 && large)) {
-            return;
+        c->run_warps = (uint32_t)minimum(power_from(warps), WARPS);
+        c->row_blocks = divide_up(warps, c->run_warps);
+        c->item_groups = divide_up(c->items, WARPS / c->run_warps);
+        if (run == 1 || c->item_groups * c->row_blocks >= ENOUGH_GROUPS) {
+            return plan_ring(op, call, c->slot_bytes, 0, &c->slots, &c->warp_bytes);
         }
     }
 }
@@ -257,7 +279,7 @@ static mlxn_status record_finish(const mlxn_op_call *call, partial_sums *sums, s
     }
 }
 
-/* A gradient's kernels, by the length of rows: "outer_product_backward_short_f32". */
+/* A gradient's kernel, by the length of rows: "outer_product_backward_short_f32". */
 static const char *kernel_of(const char *plain, int64_t m) {
     const char *suffix = m <= NARROW_ROW ? "_narrow" : m <= SHORT_ROW ? "_short" : "";
     const size_t stem = (size_t)(strrchr(plain, '_') - plain), length = strlen(suffix);
@@ -273,20 +295,15 @@ static const char *kernel_of(const char *plain, int64_t m) {
 
 mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_call *call, const mlxn_buffer *dlhs,
                                              const mlxn_buffer *drhs) {
-    const int64_t m = call->m, steps = m <= NARROW_ROW ? 1 : m <= SHORT_ROW ? SHORT_ROW / 32 : SEGMENT / 32;
-    const int64_t width = minimum(power_from(m), 32), lane_groups = 32 / width;
-    backward_constants c = {.n = call->n,
-                            .m = m,
-                            .segments = divide_up(m, SEGMENT),
-                            .width = (uint32_t)width,
-                            .accumulate = call->mode == MLXN_ACCUMULATE};
-    c.units = c.segments * call->batch;
-    plan_slots(call, lane_groups, &c);
-    plan_runs(call, lane_groups, m <= NARROW_ROW ? 32 : m <= SHORT_ROW ? 8 : 2, &c);
-    mlxn_status status = plan_ring(op, call, dlhs != NULL, steps, &c);
-    if (status != MLXN_OK) {
-        return status;
-    }
+    const bool is_narrow = call->m <= NARROW_ROW;
+    const int64_t segments = divide_up(call->m, SEGMENT);
+    const uint32_t accumulate = call->mode == MLXN_ACCUMULATE;
+    backward_constants backward = {call->n, call->m, segments, segments * call->batch, .accumulate = accumulate};
+    narrow_constants narrow = {call->n, call->m, call->batch, .accumulate = accumulate};
+    mlxn_status status = is_narrow ? plan_narrow(op, call, drhs != NULL, &narrow) : plan_backward(op, call, &backward);
+    const int64_t row_blocks = is_narrow ? narrow.row_blocks : backward.row_blocks;
+    const int64_t groups = row_blocks * (is_narrow ? narrow.item_groups : backward.unit_groups);
+
     mlxn_slice slices[MLXN_MAX_ARGUMENTS];
     size_t count = 0, sums_count = 0;
     for (; count < op->info.input_count; count++) {
@@ -294,26 +311,27 @@ mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_ca
     }
     partial_sums sums[2];
     if (dlhs != NULL) {
-        sums[sums_count++] = (partial_sums){.gradient = dlhs, .parts = c.segments, .length = call->n};
+        sums[sums_count++] = (partial_sums){.gradient = dlhs, .parts = segments, .length = call->n};
     }
     if (drhs != NULL) {
-        sums[sums_count++] = (partial_sums){.gradient = drhs, .parts = c.row_blocks, .length = m};
+        sums[sums_count++] = (partial_sums){.gradient = drhs, .parts = row_blocks, .length = call->m};
     }
     for (size_t i = 0; i < sums_count && status == MLXN_OK; i++) {
         status = choose_target(call, &sums[i]);
         slices[count++] = sums[i].slice;
     }
     if (status == MLXN_OK) {
-        status = mlxn_encoder_record(call->encoder,
-                                     &(mlxn_recording){.kernel = kernel_of(op->kernels[call->dtype], m),
-                                                       .slices = slices,
-                                                       .slice_count = count,
-                                                       .constants = &c,
-                                                       .constant_bytes = sizeof c,
-                                                       .grid = {(uint64_t)(c.unit_groups * c.row_blocks), 1, 1},
-                                                       .group = {32 * WARPS, 1, 1},
-                                                       .local_bytes = WARPS * c.warp_bytes,
-                                                       .cost = slices[0].bytes});
+        status = mlxn_encoder_record(
+            call->encoder,
+            &(mlxn_recording){.kernel = kernel_of(op->kernels[call->dtype], call->m),
+                              .slices = slices,
+                              .slice_count = count,
+                              .constants = is_narrow ? (const void *)&narrow : (const void *)&backward,
+                              .constant_bytes = is_narrow ? sizeof narrow : sizeof backward,
+                              .grid = {(uint64_t)groups, 1, 1},
+                              .group = {32 * WARPS, 1, 1},
+                              .local_bytes = WARPS * (is_narrow ? narrow.warp_bytes : backward.warp_bytes),
+                              .cost = slices[0].bytes});
     }
     return status == MLXN_OK ? record_finish(call, sums, sums_count) : status;
 }

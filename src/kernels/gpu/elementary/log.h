@@ -104,7 +104,7 @@ FN float log_exact(u32 bits) {
 }
 
 /* ln x of anything. Where functions are inlined this is much text, so a caller has it once. */
-FN float log_rare(u32 bits) { return log_is_special(bits) ? log_special(bits) : log_exact(bits); }
+FN_RARE float log_rare(u32 bits) { return log_is_special(bits) ? log_special(bits) : log_exact(bits); }
 
 #if MLXN_F64
 

@@ -1,13 +1,14 @@
 /* The prelude under which the kernel text compiles as C17 on the host, so that tests can run its functions there.
  * The includer sets MLXN_F64 to 1 or 0. Other preludes give the same names in other languages. */
-#ifndef MLXN_KERNELS_GPU_HOST_H
-#define MLXN_KERNELS_GPU_HOST_H
+#ifndef MLXN_TESTS_ELEMENTARY_GPU_HOST_H
+#define MLXN_TESTS_ELEMENTARY_GPU_HOST_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #define FN static inline
+#define FN_RARE static inline
 #define TABLE static const
 
 typedef uint16_t u16;
@@ -29,6 +30,8 @@ FN float float_of(u32 bits) {
 }
 
 FN float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+FN float min32(float a, float b) { return __builtin_fminf(a, b); }
+FN float max32(float a, float b) { return __builtin_fmaxf(a, b); }
 
 #if MLXN_F64
 FN u64 bits_of_double(double d) {

@@ -1,11 +1,8 @@
 /* e^x, correctly rounded, in the dialect of the kernel text. e^x = 2^k e^r with k = x / ln 2 rounded to an integer,
  * which adding and taking away 1.5 * 2^23 (or 2^52) does; it also leaves k in the low bits of the sum. */
 
-/* Beyond these bounds every x gives infinity or 0. NaN passes. */
-FN float exp_clamped(float x) {
-    x = x > 89.0f ? 89.0f : x;
-    return x < -104.5f ? -104.5f : x;
-}
+/* Beyond these bounds every x gives infinity or 0. A NaN becomes a number. */
+FN float exp_clamped(float x) { return max32(min32(x, 89.0f), -104.5f); }
 
 FN float exp_keep_nan(float x, float y) { return x == x ? y : float_of(0x7fc00000u); }
 
@@ -117,7 +114,7 @@ FN float exp_rounded(float x) {
 
 /* e^x for x from an f16 or bf16, where |x| <= 87 does not hold: 2^k y with the bits of y, whose last one is set, as it
  * then is in the result. */
-FN float exp_narrow_far(float x, u32 y, i32 k) {
+FN_RARE float exp_narrow_far(float x, u32 y, i32 k) {
     if (!(x == x))
         return float_of(0x7fc00000u);
     if (x > 89.0f)

@@ -1,1 +1,0 @@
-/* The correctly rounded functions, by file name. */
