@@ -108,6 +108,8 @@ static const shape_class matrix_shapes[] = {
     {{2, {3, 2}, 67, 129}, 3},   /* a batch of these */
     {{0, {1, 1}, 5, 40009}, 5},  /* many segments of a row */
     {{0, {1, 1}, 30011, 5}, 7},  /* many leaves of a column */
+    {{0, {1, 1}, 37, 1100}, 2},  /* few rows */
+    {{0, {1, 1}, 64, 100}, 0},   /* whole leaves, few */
     {{0, {1, 1}, 2048, 256}, 0}, /* whole tiles */
     {{0, {1, 1}, 1, 1}, 1},
 };
