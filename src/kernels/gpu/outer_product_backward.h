@@ -101,7 +101,8 @@ KERNEL(NAME, THREADS)
     float b[STEPS];
     UNROLL
     for (i32 t = 0; t < STEPS; t++) {
-        b[t] = here && lane + 32 * t < columns ? widen(rhs[item * c.m + segment * SEGMENT + lane + 32 * t]) : 0.0f;
+        const u32 column = lane + 32 * t < columns ? lane + 32 * t : columns - 1;
+        b[t] = widen(rhs[item * c.m + segment * SEGMENT + column]);
     }
 #endif
 #if WANT_COLUMNS
@@ -134,12 +135,23 @@ KERNEL(NAME, THREADS)
 #if WANT_ROWS
                 float sum = 0.0f;
 #endif
-                UNROLL
-                for (i32 t = 0; t < STEPS; t++) {
-                    if (full || lane + 32 * t < columns) {
+                if (full) {
+                    UNROLL
+                    for (i32 t = 0; t < STEPS; t++) {
                         const float v = widen(tile[32 * t]);
 #if WANT_ROWS
                         sum = fma32(v, b[t], sum);
+#endif
+#if WANT_COLUMNS
+                        sums[t] = fma32(v, l, sums[t]);
+#endif
+                    }
+                } else { /* what lies beyond the row may be anything, and is in nobody's sum */
+                    UNROLL
+                    for (i32 t = 0; t < STEPS; t++) {
+                        const float v = widen(tile[32 * t]);
+#if WANT_ROWS
+                        sum = lane + 32 * t < columns ? fma32(v, b[t], sum) : sum;
 #endif
 #if WANT_COLUMNS
                         sums[t] = fma32(v, l, sums[t]);
@@ -184,12 +196,12 @@ KERNEL(NAME, THREADS)
         WARP_BARRIER();
 #endif
 #if WANT_COLUMNS
+        UNROLL
+        for (i32 t = 0; t < STEPS; t++) {
+            lanes_sums[lane + 32 * t] = sums[t];
+        }
+        GROUP_BARRIER();
         if (c.leaf_warps == WARPS) {
-            UNROLL
-            for (i32 t = 0; t < STEPS; t++) {
-                lanes_sums[lane + 32 * t] = sums[t];
-            }
-            GROUP_BARRIER();
             UNROLL
             for (i32 k = 0; k < TURN; k++) {
                 LOCAL const u8 *of =
@@ -199,42 +211,37 @@ KERNEL(NAME, THREADS)
                 const float s3 = *(LOCAL const float *)(of + 3 * c.warp_bytes);
                 added[k] = (s0 + s1) + (s2 + s3);
             }
-            GROUP_BARRIER();
             push_term(added, levels, round, TURN, LEVELS);
         }
+        GROUP_BARRIER();
 #endif
         row += c.leaf_warps * LEAF;
     }
 
 #if WANT_COLUMNS
     if (c.leaf_warps == WARPS) {
+        /* By way of local memory, which may be indexed. */
+        LOCAL float *own = (LOCAL float *)local_memory + THREAD;
         UNROLL
         for (i32 k = 0; k < TURN; k++) {
-            const u32 column = THREAD + k * THREADS;
-            if (here && column < columns) {
-                if (c.row_blocks == 1) {
-                    write_sum(drhs + (item * c.m + segment * SEGMENT + column), added[k], c.accumulate != 0);
-                } else {
-                    ((GLOBAL float *)drhs)[(item * c.row_blocks + block) * c.m + segment * SEGMENT + column] = added[k];
-                }
+            own[k * THREADS] = added[k];
+        }
+        GLOBAL element *to = drhs + (item * c.m + segment * SEGMENT);
+        GLOBAL float *part = (GLOBAL float *)drhs + ((item * c.row_blocks + block) * c.m + segment * SEGMENT);
+        for (u32 column = THREAD; column < columns && here; column += THREADS) {
+            const float sum = *own;
+            own += THREADS;
+            if (c.row_blocks == 1) {
+                write_sum(to + column, sum, c.accumulate != 0);
+            } else {
+                part[column] = sum;
             }
         }
-        return;
-    }
-    /* At most two leaves: the first warp on a segment takes the other's sums. */
-    UNROLL
-    for (i32 t = 0; t < STEPS; t++) {
-        lanes_sums[lane + 32 * t] = sums[t];
-    }
-    GROUP_BARRIER();
-    if (here && warp % c.leaf_warps == 0) {
+    } else if (here && warp % c.leaf_warps == 0) { /* of all rows: there are two leaves at most */
         LOCAL const float *below = (LOCAL const float *)((LOCAL const u8 *)lanes_sums + c.warp_bytes);
-        UNROLL
-        for (i32 t = 0; t < STEPS; t++) {
-            if (lane + 32 * t < columns) {
-                const float sum = c.leaf_warps == 1 ? sums[t] : sums[t] + below[lane + 32 * t];
-                write_sum(drhs + (item * c.m + segment * SEGMENT + lane + 32 * t), sum, c.accumulate != 0);
-            }
+        for (u32 column = lane; column < columns; column += 32) {
+            const float sum = lanes_sums[column] + (c.leaf_warps == 2 ? below[column] : 0.0f);
+            write_sum(drhs + (item * c.m + segment * SEGMENT + column), sum, c.accumulate != 0);
         }
     }
 #endif

@@ -108,7 +108,7 @@ KERNEL(NAME, THREADS)
     float b[WIDEST];
     UNROLL
     for (i32 l = 0; l < WIDEST; l++) {
-        b[l] = (u32)l < m ? widen(rhs[item * c.m + l]) : 0.0f;
+        b[l] = widen(rhs[item * c.m + ((u32)l < m ? l : 0)]);
     }
 #endif
 #if WANT_COLUMNS
