@@ -30,6 +30,7 @@ FN float float_of(u32 bits) {
 }
 
 FN float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+FN float abs32(float x) { return __builtin_fabsf(x); }
 FN float min32(float a, float b) { return __builtin_fminf(a, b); }
 FN float max32(float a, float b) { return __builtin_fmaxf(a, b); }
 

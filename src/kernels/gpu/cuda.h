@@ -35,6 +35,7 @@ FN float fma32(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 FN double fma64(double a, double b, double c) { return __fma_rn(a, b, c); }
 FN float sqrt32(float x) { return __fsqrt_rn(x); }
 FN float div32(float a, float b) { return __fdiv_rn(a, b); }
+FN float abs32(float x) { return fabsf(x); }
 FN float min32(float a, float b) { return fminf(a, b); }
 FN float max32(float a, float b) { return fmaxf(a, b); }
 FN u64 mul_high(u64 a, u64 b) { return __umul64hi(a, b); }

@@ -1,5 +1,5 @@
 /* An elementwise kernel. What is its own is defined before: NAME, INPUTS and OUTPUTS, and BODY, which computes o0 (and o1)
- * from i0 (, i1, i2), THREADS and LINES. A thread does LINES lines of 16 bytes. */
+ * from i0 (, i1, i2), THREADS and LINES; ACCUMULATES, 1 where there is that mode. A thread does LINES lines of 16 bytes. */
 #define STRIDE (THREADS * LINE)
 
 #define add(a, b) ((a) + (b))
@@ -8,10 +8,14 @@
 #define div(a, b) div32(a, b)
 #define sqrt(a) sqrt32(a)
 #define fma(a, b, c) fma32(a, b, c)
+
+/* An elementary function, by a quick way that may not be sure of its result, and by one that always is. */
 #if LINE == 4
-#define ELEMENTARY(f, x) f##_rounded(x)
+#define QUICKLY(f, x) f##_quick(x, &sure)
+#define CAREFULLY(f, x) f##_rounded(x)
 #else
-#define ELEMENTARY(f, x) f##_narrow(x)
+#define QUICKLY(f, x) f##_narrow_quick(x, &sure)
+#define CAREFULLY(f, x) f##_narrow(x)
 #endif
 
 #if INPUTS == 1
@@ -26,6 +30,8 @@
 #else
 #define OUT(op) op(0) op(1)
 #endif
+
+#define ACCUMULATE (ACCUMULATES && c.accumulate != 0)
 
 typedef struct constants {
     u64 count;
@@ -45,18 +51,18 @@ typedef struct constants {
 #define LINE_OUT(k)   \
     u32 r##k[4];      \
     float v##k[LINE]; \
-    if (c.accumulate) \
+    if (ACCUMULATE)   \
         load_line(r##k, out##k + (at + l * STRIDE));
 #define WIDEN_IN(k) const float i##k = widen_word(w##k[l][j / WORD], j % WORD);
 #define OUT_VALUE(k) float o##k;
-#define KEEP_OUT(k) v##k[j] = c.accumulate ? widen_word(r##k[j / WORD], j % WORD) + o##k : o##k;
+#define KEEP_OUT(k) v##k[j] = ACCUMULATE ? widen_word(r##k[j / WORD], j % WORD) + o##k : o##k;
 #define STORE_OUT(k)         \
     narrow_line(r##k, v##k); \
     store_line(out##k + (at + l * STRIDE), r##k);
 
 /* Of an element. */
 #define READ_IN(k) const float i##k = widen(in##k[at]);
-#define WRITE_OUT(k) out##k[at] = narrow(c.accumulate ? widen(out##k[at]) + o##k : o##k);
+#define WRITE_OUT(k) out##k[at] = narrow(ACCUMULATE ? widen(out##k[at]) + o##k : o##k);
 
 KERNEL(NAME, THREADS)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, c)) {
     IN(OPEN_IN)
@@ -72,11 +78,23 @@ KERNEL(NAME, THREADS)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, c))
         UNROLL
         for (i32 l = 0; l < LINES; l++) {
             OUT(LINE_OUT)
+            bool sure = true;
+#define ELEMENTARY QUICKLY
             UNROLL
             for (i32 j = 0; j < LINE; j++) {
                 IN(WIDEN_IN)
                 OUT(OUT_VALUE)
                 BODY OUT(KEEP_OUT)
+            }
+#undef ELEMENTARY
+#define ELEMENTARY CAREFULLY
+            if (!sure) {
+                UNROLL
+                for (i32 j = 0; j < LINE; j++) {
+                    IN(WIDEN_IN)
+                    OUT(OUT_VALUE)
+                    BODY OUT(KEEP_OUT)
+                }
             }
             OUT(STORE_OUT)
         }

@@ -43,6 +43,7 @@ FN double fma64(double a, double b, double c) { return fma(a, b, c); }
 FN float fma32(float a, float b, float c) { return fma(a, b, c); }
 FN float sqrt32(float x) { return sqrt(x); }
 FN float div32(float a, float b) { return a / b; }
+FN float abs32(float x) { return fabs(x); }
 FN float min32(float a, float b) { return fmin(a, b); }
 FN float max32(float a, float b) { return fmax(a, b); }
 FN u64 mul_high(u64 a, u64 b) { return mul_hi(a, b); }

@@ -6,21 +6,21 @@
 /* clang-format off */
 #define TEXT_OF(number) TEXT_OF_TOKEN(number)
 #define TEXT_OF_TOKEN(number) #number
-#define OWN(op, dtype, in, out, body) \
+#define OWN(op, dtype, accumulates, in, out, body) \
     "#define NAME " #op "_" #dtype "\n#define DTYPE_" #dtype " 1\n" \
     "#define THREADS " TEXT_OF(MLXN_ELEMENTWISE_THREADS) "\n#define LINES " TEXT_OF(MLXN_ELEMENTWISE_LINES) "\n" \
-    "#define INPUTS " #in "\n#define OUTPUTS " #out "\n#define BODY " body "\n"
+    "#define ACCUMULATES " #accumulates "\n#define INPUTS " #in "\n#define OUTPUTS " #out "\n#define BODY " body "\n"
 #define TEXT(op, dtype, ...) static const char *const op##_##dtype[] = { \
     OWN(op, dtype, __VA_ARGS__), mlxn_text_dtypes, mlxn_text_elementary, mlxn_text_elementwise, NULL};
 #define TEXTS(op, ...) TEXT(op, f32, __VA_ARGS__) TEXT(op, f16, __VA_ARGS__) TEXT(op, bf16, __VA_ARGS__)
 #define SPECIAL(...)
 
 #define UNARY(op, y, saved, dx, ...) \
-    TEXTS(op, 1, 1, "const float x = i0; o0 = " #y ";") \
-    TEXTS(op##_backward, 2, 1, "const float " #saved " = i0, dy = i1; o0 = " #dx ";")
+    TEXTS(op, 0, 1, 1, "const float x = i0; o0 = " #y ";") \
+    TEXTS(op##_backward, 1, 2, 1, "const float " #saved " = i0, dy = i1; o0 = " #dx ";")
 #define BINARY(op, y, da, db, ...) \
-    TEXTS(op, 2, 1, "const float a = i0, b = i1; o0 = " #y ";") \
-    TEXTS(op##_backward, 3, 2, "const float a = i0, b = i1, dy = i2; o0 = " #da "; o1 = " #db ";")
+    TEXTS(op, 0, 2, 1, "const float a = i0, b = i1; o0 = " #y ";") \
+    TEXTS(op##_backward, 1, 3, 2, "const float a = i0, b = i1, dy = i2; o0 = " #da "; o1 = " #db ";")
 #include "ops/ops.def"
 #undef UNARY
 #undef BINARY

@@ -112,39 +112,48 @@ FN float exp_rounded(float x) {
 
 #endif
 
-/* e^x for x from an f16 or bf16, where |x| <= 87 does not hold: 2^k y with the bits of y, whose last one is set, as it
- * then is in the result. */
-FN_RARE float exp_narrow_far(float x, u32 y, i32 k) {
-    if (!(x == x))
-        return float_of(0x7fc00000u);
-    if (x > 89.0f)
-        return float_of(0x7f800000u);
-    if (x < -104.5f)
-        return 0.0f;
-    i32 exponent = (i32)(y >> 23) + k;
-    if (exponent >= 255)
-        return float_of(0x7f800000u);
-    if (exponent > 0)
-        return float_of(y + ((u32)k << 23));
-    return float_of((((y & 0x007fffffu) | 0x00800000u) >> (1 - exponent)) | 1u);
-}
+/* For f32 the quick way is all there is. */
+FN float exp_quick(float x, bool *sure) { return exp_rounded(x); }
 
-/* e^x for x from an f16 or bf16, such that rounding to the same dtype gives the correctly rounded result. The last bit
- * is set, so that no result is halfway between two of the dtype's. 2^-24 is missing from the polynomial's end because
- * of two f16, 0x1f79 and 0x25cf, whose e^x is so little below a halfway point that it would be rounded to it. The
- * coefficients are minimax ones, moved by a search that tried all x of both dtypes; they belong to these very
- * operations. */
-FN float exp_narrow(float x) {
-    float magic = fma32(x, 0x1.715476p0f, 0x1.8p23f);
-    float r = fma32(magic - 0x1.8p23f, -0x1.62e43p-1f, x);
+/* The bits of 2^r for x from an f16 or bf16, and k in the low bits of `magic`. The last bit is set, so that no result is
+ * halfway between two of the dtype's. 2^-24 is missing from the polynomial's end because of two f16, 0x1f79 and 0x25cf,
+ * whose e^x is so little below a halfway point that it would be rounded to it. The coefficients are minimax ones, moved
+ * by a search that tried all x of both dtypes; they belong to these very operations. */
+FN u32 exp_narrow_reduced(float x, float *magic) {
+    *magic = fma32(x, 0x1.715476p0f, 0x1.8p23f);
+    float r = fma32(*magic - 0x1.8p23f, -0x1.62e43p-1f, x);
     float p = 0x1.14ad06p-7f;
     p = fma32(p, r, 0x1.57145cp-5f);
     p = fma32(p, r, 0x1.555674p-3f);
     p = fma32(p, r, 0x1.ffffbp-2f);
     p = fma32(p, r, 1.0f);
     p = fma32(p, r, 0x1.fffffep-1f);
-    u32 y = bits_of(p) | 1u;
-    if (x >= -87.0f && x <= 87.0f)
-        return float_of(y + (bits_of(magic) << 23));
-    return exp_narrow_far(x, y, (i32)(bits_of(magic) - 0x4b400000u));
+    return bits_of(p) | 1u;
+}
+
+/* e^x for x from an f16 or bf16, such that rounding to the same dtype gives the correctly rounded result, where |x| <= 87
+ * holds. */
+FN float exp_narrow_quick(float x, bool *sure) {
+    float magic;
+    u32 y = exp_narrow_reduced(x, &magic);
+    *sure = *sure && abs32(x) <= 87.0f;
+    return float_of(y + (bits_of(magic) << 23));
+}
+
+/* The same for any x. A result below the normal ones keeps its last bit set. */
+FN_RARE float exp_narrow(float x) {
+    if (!(x == x))
+        return float_of(0x7fc00000u);
+    if (x > 89.0f)
+        return float_of(0x7f800000u);
+    if (x < -104.5f)
+        return 0.0f;
+    float magic;
+    u32 y = exp_narrow_reduced(x, &magic);
+    i32 k = (i32)(bits_of(magic) - 0x4b400000u), exponent = (i32)(y >> 23) + k;
+    if (exponent >= 255)
+        return float_of(0x7f800000u);
+    if (exponent > 0)
+        return float_of(y + ((u32)k << 23));
+    return float_of((((y & 0x007fffffu) | 0x00800000u) >> (1 - exponent)) | 1u);
 }

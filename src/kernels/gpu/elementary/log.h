@@ -103,8 +103,8 @@ FN float log_exact(u32 bits) {
     return float_of((rounded + ((u32)(exponent + 126) << 23)) | (negative ? 0x80000000u : 0u));
 }
 
-/* ln x of anything. Where functions are inlined this is much text, so a caller has it once. */
-FN_RARE float log_rare(u32 bits) { return log_is_special(bits) ? log_special(bits) : log_exact(bits); }
+/* ln x of anything. */
+FN float log_rare(u32 bits) { return log_is_special(bits) ? log_special(bits) : log_exact(bits); }
 
 #if MLXN_F64
 
@@ -112,7 +112,7 @@ FN_RARE float log_rare(u32 bits) { return log_is_special(bits) ? log_special(bit
 FN double log_widened(u32 bits) { return double_of(((u64)bits << 29) + 0x3800000000000000); }
 
 /* The polynomial is minimax, good to 2^-44.9; with the quotient's 2^-45 the result is to 2^-43. */
-FN float log_rounded(float x) {
+FN float log_quick(float x, bool *sure) {
     u32 bits = bits_of(x);
     i32 k = log_exponent(bits);
     u32 m_bits = bits - ((u32)k << 23);
@@ -132,13 +132,14 @@ FN float log_rounded(float x) {
     double y = fma64(count, 0x1.62e42fefa39efp-1, s * p);
     /* The 29 bits that f32 lacks, less half of their range, must be further from 0 than 2^-43 of y, 2^10 at most. */
     u32 from_half = ((u32)bits_of_double(y) & 0x1fffffffu) - 0x10000000u;
-    return log_is_usual(bits) && from_half + 1024u > 2048u ? (float)y : log_rare(bits);
+    *sure = *sure && log_is_usual(bits) && from_half + 1024u > 2048u;
+    return (float)y;
 }
 
 #else
 
 /* Pairs of f32: what a rounding loses is found with fma, or a sum taken back, and kept in a second number. */
-FN float log_rounded(float x) {
+FN float log_quick(float x, bool *sure) {
     u32 bits = bits_of(x);
     i32 exponent = log_exponent(bits);
     float k = (float)exponent;
@@ -181,22 +182,24 @@ FN float log_rounded(float x) {
     /* The error grows with the term z^2, which no pair holds; measured, it stays within three quarters of this. */
     float error = fma32(square * square, 0x1p-23f, 0x1p-41f) * part;
     error = (error < 0.0f ? -error : error) + (y < 0.0f ? -y : y) * 0x1p-41f;
-    return log_is_usual(bits) && y + (rest + error) == y + (rest - error) ? y : log_rare(bits);
+    *sure = *sure && log_is_usual(bits) && y + (rest + error) == y + (rest - error);
+    return y;
 }
 
 #endif
 
-/* ln x for x from an f16 or bf16, such that rounding to the same dtype gives the correctly rounded result. The last bit
- * is set, so that no result is halfway between two of the dtype's. ln m = f + f^2 p(f); the coefficients are minimax
- * ones, and with ln 2 they were moved by a search that tried all x of both dtypes: they belong to these very
- * operations. */
-FN float log_narrow(float x) {
-    u32 bits = bits_of(x);
-    if (!log_is_usual(bits)) {
-        if (log_is_special(bits))
-            return log_special(bits);
-        bits = log_spread(bits);
-    }
+/* ln x for any x. */
+FN_RARE float log_rounded(float x) {
+    bool sure = true;
+    float y = log_quick(x, &sure);
+    return sure ? y : log_rare(bits_of(x));
+}
+
+/* ln x for x from an f16 or bf16, of which the bits are given, positive and normal, such that rounding to the same dtype
+ * gives the correctly rounded result. The last bit is set, so that no result is halfway between two of the dtype's.
+ * ln m = f + f^2 p(f); the coefficients are minimax ones, and with ln 2 they were moved by a search that tried all x of
+ * both dtypes: they belong to these very operations. */
+FN float log_narrow_usual(u32 bits) {
     i32 k = log_exponent(bits);
     float f = float_of(bits - ((u32)k << 23)) - 1.0f;
     float p = -0x1.73ab84p-4f;
@@ -208,4 +211,15 @@ FN float log_narrow(float x) {
     p = fma32(p, f, -0x1.000086p-1f);
     float y = fma32((float)k, 0x1.62e42ep-1f, fma32(f * f, p, f));
     return float_of(bits_of(y) | 1u);
+}
+
+FN float log_narrow_quick(float x, bool *sure) {
+    *sure = *sure && log_is_usual(bits_of(x));
+    return log_narrow_usual(bits_of(x));
+}
+
+/* The same for any x. */
+FN_RARE float log_narrow(float x) {
+    u32 bits = bits_of(x);
+    return log_is_special(bits) ? log_special(bits) : log_narrow_usual(log_is_usual(bits) ? bits : log_spread(bits));
 }
