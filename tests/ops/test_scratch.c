@@ -84,10 +84,11 @@ static size_t scratch_of(mlxn_device *device, const op_case *c, size_t *first_by
     return taken;
 }
 
-/* A 64th of dy, or just below 1 MiB. Blocks of rows are 256 rows where rows are long: of little more rows than that there
- * are two, which is more than a 64th where dy is of 16 bits and both gradients are wanted. */
+/* A 64th of dy, or just below 1 MiB. Blocks of long rows are 512 bytes high: of little more rows than that there are two
+ * blocks, whose sums are up to a 51st of dy where both gradients are wanted. */
 static size_t limit_of(const op_case *c, size_t dy_bytes) {
-    const bool ragged = c->dtype != MLXN_F32 && c->op->output_count == 2 && c->n > 256 && c->n < 320 && c->m > 256;
+    const int64_t block = 512 / (int64_t)mlxn_dtype_size(c->dtype);
+    const bool ragged = c->op->output_count == 2 && c->n > block && c->n < block + block / 4 && c->m > 256;
     const size_t limit = dy_bytes / (ragged ? 50 : 64);
     return limit < 1 << 20 ? (1 << 20) - 1 : limit;
 }
