@@ -11,6 +11,8 @@ typedef long long i64;
 #define FN_RARE static __device__ __noinline__ __attribute__((unused))
 #define TABLE static __device__ const
 #define UNROLL _Pragma("unroll")
+#define UNROLL_BY_4 _Pragma("unroll 4")
+#define UNROLL_BY_8 _Pragma("unroll 8")
 #define GLOBAL
 #define LOCAL
 
@@ -118,13 +120,24 @@ FN void tile_fetch(u8 *to, const u8 *from, i64 step, const u8 *end, u32 pieces, 
     const u32 across = bytes > 240 ? 32 : bytes > 112 ? 16 : 8;
     u32 p = lane / across;
     from += p * step;
-    to += p * stride;
+    to += p * stride + lane % across * 16;
     for (; p < pieces; p += 32 / across, from += 32 / across * step, to += 32 / across * stride) {
         const u32 size = piece_size(from, end, bytes);
-        const u8 *first = from - ((u64)from & 15);
-#pragma unroll 4
-        for (u32 k = lane % across * 16; k < size; k += across * 16) {
-            copy_line(to + k, first + k);
+        const u8 *first = from - ((u64)from & 15) + lane % across * 16;
+        for (u32 k = lane % across * 16, done = 0; k < size; k += across * 16 * 9, done += across * 16 * 9) {
+            if (across == 32) {
+#pragma unroll
+                for (u32 i = 0; i < 9; i++) {
+                    if (k + i * 512 < size) {
+                        copy_line(to + done + i * 512, first + done + i * 512);
+                    }
+                }
+            } else {
+                copy_line(to + done, first + done);
+                if (k + across * 16 < size) {
+                    copy_line(to + done + across * 16, first + done + across * 16);
+                }
+            }
         }
     }
 }

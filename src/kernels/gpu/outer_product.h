@@ -1,8 +1,8 @@
 /* y[b,i,j] = lhs[b,i] * rhs[b,j]. A thread writes lines of 16 bytes. Where rows are whole lines, and a power of two of them
- * or at least as many as a group has threads, it keeps the columns of one line and walks down ROWS rows; of short rows a
+ * or at least as many as a group has threads, it keeps the columns of one line and walks down `rows` rows, up to ROWS; of short rows a
  * group takes several at a time. Else it takes LINES lines of y, THREADS lines apart, wherever in y they lie. */
 #define THREADS 256
-#define ROWS 4
+#define ROWS 8
 #define LINES 8
 
 /* A place in y, and a distance: mixed digits of batch item, row and column. */
@@ -14,8 +14,9 @@ typedef struct constants {
     i64 n, m, total; /* total: elements of y */
     i64 across;      /* lines of a row that a group writes side by side, up to THREADS; 0: rows are not whole lines */
     i64 tiles;       /* of columns */
-    i64 blocks;      /* groups that an item has below each other */
-    place step;      /* THREADS lines */
+    i64 rows;
+    i64 blocks; /* groups that an item has below each other */
+    place step; /* THREADS lines */
 } constants;
 
 FN place place_of(i64 at, i64 n, i64 m) {
@@ -65,18 +66,18 @@ KERNEL(NAME, THREADS)
         const u32 across = (u32)c.across, step = THREADS / across;
         const i64 block = (i64)GROUP / c.tiles, item = block / c.blocks;
         const i64 column = ((i64)GROUP % c.tiles * THREADS + THREAD % across) * LINE;
-        const i64 row = block % c.blocks * (ROWS * step) + THREAD / across;
+        const i64 row = block % c.blocks * (c.rows * step) + THREAD / across;
         if (column < c.m) {
             float l[ROWS];
             UNROLL
             for (i32 k = 0; k < ROWS; k++) {
-                l[k] = row + k * step < c.n ? widen(lhs[item * c.n + row + k * step]) : 0.0f;
+                l[k] = k < c.rows && row + k * step < c.n ? widen(lhs[item * c.n + row + k * step]) : 0.0f;
             }
             load_line_cached(words, rhs + (item * c.m + column));
             widen_line(r, words);
             UNROLL
             for (i32 k = 0; k < ROWS; k++) {
-                if (row + k * step < c.n) {
+                if (k < c.rows && row + k * step < c.n) {
                     multiply_line(words, l[k], r);
                     store_line(y + ((item * c.n + row + k * step) * c.m + column), words);
                 }

@@ -36,9 +36,9 @@ typedef struct constants {
 } constants;
 
 #if STEPS == 8
-#define UNROLL_ROWS _Pragma("unroll 2")
+#define UNROLL_ROWS UNROLL_BY_4
 #else
-#define UNROLL_ROWS _Pragma("unroll 1")
+#define UNROLL_ROWS
 #endif
 
 KERNEL(NAME, THREADS)
@@ -83,6 +83,11 @@ KERNEL(NAME, THREADS)
     const u32 piece_bytes = (packed ? c.slot_rows * (u32)c.m : columns) * (u32)sizeof(element);
     LOCAL u8 *ring = local_memory + warp * c.warp_bytes;
     LOCAL float *lanes_sums = (LOCAL float *)(ring + c.slots * c.slot_bytes);
+#if WANT_COLUMNS
+    LOCAL float *leaf_lhs = lanes_sums + LEAF * PITCH; /* which are read a leaf ahead */
+    const i64 last = item * c.n + c.n - 1;
+    float lane_lhs = widen(lhs[item * c.n + row + lane < last ? item * c.n + row + lane : last]);
+#endif
     u32 to_send = c.rounds * c.leaf_slots, slot = 0, next_part = 0;
     for (u32 s = 0; s < c.slots; s++) {
         if (to_send > 0) {
@@ -116,6 +121,11 @@ KERNEL(NAME, THREADS)
             sums[t] = 0.0f;
         }
 #endif
+#if WANT_COLUMNS
+        leaf_lhs[lane] = lane_lhs;
+        const i64 next_row = item * c.n + row + c.leaf_warps * LEAF + lane;
+        lane_lhs = widen(lhs[next_row < last ? next_row : last]);
+#endif
         for (u32 part = 0; part < c.leaf_slots; part++) {
             tile_wait(c.slots);
             const i64 first_row = row + part * c.slot_rows, left = here ? c.n - first_row : 0;
@@ -130,7 +140,7 @@ KERNEL(NAME, THREADS)
                                                 : at + ((u64)(piece + r * row_bytes) & 15) + (u32)r * c.piece_stride);
                 tile += lane;
 #if WANT_COLUMNS
-                const float l = widen(lhs[item * c.n + first_row + r]);
+                const float l = leaf_lhs[part * c.slot_rows + (u32)r];
 #endif
 #if WANT_ROWS
                 float sum = 0.0f;

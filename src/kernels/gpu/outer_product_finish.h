@@ -1,16 +1,16 @@
 /* The pairwise sum of partial sums, [items, parts, length] of f32, for the rows' and the columns' at once: two jobs, of which
- * the first has the first groups. A thread adds `chunk` parts, a group PARTS chunks of 8 sums; where that is not all of
- * them, the results are partial sums again. */
+ * the first has the first groups. A thread adds `chunk` parts of one sum; a group does `across` sums side by side, and
+ * THREADS / across chunks of each. Where that is not all of them, the results are partial sums again. */
 #define THREADS 256
-#define SUMS 8
-#define PARTS 32
-#define CHUNK_LEVELS 5
+#define BATCH 8 /* parts that are read together */
+#define BATCH_LEVELS 2
 
 typedef struct job {
     i64 parts, length;
     i64 results; /* parts that are left; 1: the sums are whole, and of the kernel's dtype */
     i64 columns; /* groups side by side */
-    i64 chunk;   /* a power of two up to 2^CHUNK_LEVELS */
+    u32 across;  /* a power of two */
+    u32 chunk;   /* a power of two from BATCH to BATCH * 2^BATCH_LEVELS */
 } job;
 
 typedef struct constants {
@@ -32,23 +32,29 @@ KERNEL(NAME, THREADS)
     const GLOBAL float *from = second ? from1 : from0;
     GLOBAL element *to = second ? to1 : to0;
     const i64 group = (i64)GROUP - (second ? c.first_groups : 0), rest = group / j.columns;
-    const i64 index = group % j.columns * SUMS + THREAD % SUMS, result = rest % j.results, item = rest / j.results;
-    const u32 part = THREAD / SUMS;
-    const i64 first = (result * PARTS + part) * j.chunk;
+    const i64 index = group % j.columns * j.across + THREAD % j.across, result = rest % j.results,
+              item = rest / j.results;
+    const u32 part = THREAD / j.across, parts = THREADS / j.across;
+    const i64 first = (result * parts + part) * j.chunk;
     float sum = 0.0f;
     if (index < j.length && first < j.parts) {
-        float waiting[CHUNK_LEVELS];
-        const GLOBAL float *own = from + (item * j.parts + first) * j.length + index;
-        for (u32 k = 0; k < j.chunk; k++) {
-            sum = first + k < j.parts ? own[k * j.length] : 0.0f;
-            push_term(&sum, waiting, k, 1, CHUNK_LEVELS);
+        float waiting[BATCH_LEVELS + 1];
+        from += (item * j.parts + first) * j.length + index;
+        for (u32 k = 0; k < j.chunk; k += BATCH, from += BATCH * j.length) {
+            float terms[BATCH];
+            UNROLL
+            for (u32 i = 0; i < BATCH; i++) {
+                terms[i] = first + k + i < j.parts ? from[i * j.length] : 0.0f;
+            }
+            sum = ((terms[0] + terms[1]) + (terms[2] + terms[3])) + ((terms[4] + terms[5]) + (terms[6] + terms[7]));
+            push_term(&sum, waiting, k / BATCH, 1, BATCH_LEVELS + 1);
         }
     }
     sums[THREAD] = sum;
-    for (u32 distance = 1; distance < PARTS; distance *= 2) {
+    for (u32 distance = 1; distance < parts; distance *= 2) {
         GROUP_BARRIER();
         if (part % (2 * distance) == 0) {
-            sums[THREAD] = sums[THREAD] + sums[THREAD + distance * SUMS];
+            sums[THREAD] = sums[THREAD] + sums[THREAD + distance * j.across];
         }
     }
     if (part == 0 && index < j.length) {

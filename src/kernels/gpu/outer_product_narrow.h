@@ -147,7 +147,7 @@ KERNEL(NAME, THREADS)
                                                          ((u64)(lhs_piece + lane_group * lhs_run) & 15));
         sum = 0.0f;
         if (left >= LEAF) {
-            _Pragma("unroll 8") for (u32 r = 0; r < LEAF; r++) { sum = fma32(widen(tile[r * m]), widen(l[r]), sum); }
+            UNROLL_BY_8 for (u32 r = 0; r < LEAF; r++) { sum = fma32(widen(tile[r * m]), widen(l[r]), sum); }
         } else {
             for (i32 r = 0; r < left; r++) {
                 sum = fma32(widen(tile[(u32)r * m]), widen(l[r]), sum);

@@ -57,10 +57,10 @@ static int64_t power_from(int64_t x) {
 
 /* ---- the forward --------------------------------------------------------------------------------- */
 
-enum { FORWARD_THREADS = 256, FORWARD_ROWS = 4, FORWARD_LINES = 8 };
+enum { FORWARD_THREADS = 256, FORWARD_SHORT = 16, FORWARD_ROWS = 4, FORWARD_MORE_ROWS = 8, FORWARD_LINES = 8 };
 
 typedef struct forward_constants {
-    int64_t n, m, total, across, tiles, blocks;
+    int64_t n, m, total, across, tiles, rows, blocks;
     int64_t step[3];
 } forward_constants;
 
@@ -76,7 +76,9 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
     if (aligned && (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines)) {
         c.across = minimum(row_lines, FORWARD_THREADS);
         c.tiles = divide_up(row_lines, FORWARD_THREADS);
-        c.blocks = divide_up(n, FORWARD_ROWS * (FORWARD_THREADS / c.across));
+        /* As measured: each row's writes lie together, and the group's too where it takes several rows at a time. */
+        c.rows = c.across < FORWARD_THREADS && c.across > FORWARD_SHORT ? FORWARD_MORE_ROWS : FORWARD_ROWS;
+        c.blocks = divide_up(n, c.rows * (FORWARD_THREADS / c.across));
         groups = call->batch * c.blocks * c.tiles;
     } else {
         c.step[0] = FORWARD_THREADS * line / m / n;
@@ -103,7 +105,7 @@ enum {
     LEAF = 32,                /* rows of a leaf of a column sum */
     SHORT_ROW = 256,          /* rows up to this have a kernel of their own, */
     NARROW_ROW = 16,          /* and so have rows up to this */
-    LANES_SUMS = 33 * 32 * 4, /* bytes that a warp has besides its ring */
+    LANES_SUMS = 34 * 32 * 4, /* bytes that a warp has besides its ring */
     SLOT_BYTES = 4096,        /* about what a slot of the ring holds */
     RING_BYTES = 12800,   /* what a ring of several slots takes, about: three groups find room on a multiprocessor */
     MOST_SLOTS = 8,       /* that a warp can wait for */
@@ -117,7 +119,8 @@ static int64_t round_up(int64_t x, int64_t to) {
 /* How many slots of a ring there is room for, and what a warp takes in all. */
 static mlxn_status plan_ring(const mlxn_op *op, const mlxn_op_call *call, int64_t slot, int64_t fixed, uint32_t *slots,
                              uint32_t *warp_bytes) {
-    const int64_t most = (int64_t)call->local_bytes / WARPS / 128 * 128;
+    /* Some drivers count a few bytes of their own. */
+    const int64_t most = ((int64_t)call->local_bytes - 128) / WARPS / 128 * 128;
     int64_t count = minimum(RING_BYTES / slot, MOST_SLOTS);
     count = minimum(count > 2 ? count : 2, (most - fixed) / slot);
     if (count < 1) {
@@ -194,16 +197,34 @@ static mlxn_status plan_narrow(const mlxn_op *op, const mlxn_op_call *call, bool
     }
 }
 
-enum { FINISH_THREADS = 256, FINISH_SUMS = 8, FINISH_PARTS = 32, FINISH_CHUNK = 32 };
+enum { FINISH_THREADS = 256, FINISH_BATCH = 8, FINISH_CHUNK = 32 };
 
 typedef struct finish_job {
-    int64_t parts, length, results, columns, chunk;
+    int64_t parts, length, results, columns;
+    uint32_t across, chunk;
 } finish_job;
 
 typedef struct finish_constants {
     finish_job jobs[2];
     int64_t first_groups, accumulate;
 } finish_constants;
+
+/* Few parts are added by one thread a sum; of many, several threads add a chunk each, next to as many sums as fill 32 bytes
+ * at least. */
+static finish_job plan_finish(int64_t parts, int64_t length) {
+    int64_t across = FINISH_THREADS;
+    while (across > 8 && (FINISH_THREADS / across * FINISH_BATCH < parts || across / 2 >= length)) {
+        across /= 2;
+    }
+    const int64_t together = FINISH_THREADS / across, wanted = power_from(divide_up(parts, together));
+    const int64_t chunk = wanted < FINISH_BATCH ? FINISH_BATCH : minimum(wanted, FINISH_CHUNK);
+    return (finish_job){.parts = parts,
+                        .length = length,
+                        .results = divide_up(parts, together * chunk),
+                        .columns = divide_up(length, across),
+                        .across = (uint32_t)across,
+                        .chunk = (uint32_t)chunk};
+}
 
 static const char *const finish_kernels[] = {"outer_product_finish_f32", "outer_product_finish_f16",
                                              "outer_product_finish_bf16"};
@@ -240,11 +261,7 @@ static mlxn_status record_finish(const mlxn_op_call *call, partial_sums *sums, s
                 continue;
             }
             finish_job *job = &c.jobs[jobs];
-            job->parts = sums[i].parts;
-            job->length = sums[i].length;
-            job->chunk = minimum(power_from(divide_up(job->parts, FINISH_PARTS)), FINISH_CHUNK);
-            job->results = divide_up(job->parts, FINISH_PARTS * job->chunk);
-            job->columns = divide_up(job->length, FINISH_SUMS);
+            *job = plan_finish(sums[i].parts, sums[i].length);
             groups += call->batch * job->results * job->columns;
             c.first_groups = jobs == 0 ? groups : c.first_groups;
             slices[2 * jobs] = sums[i].slice;
