@@ -115,29 +115,64 @@ FN void copy_line(u8 *to, const u8 *from) {
 #endif
 }
 
-FN void tile_fetch(u8 *to, const u8 *from, i64 step, const u8 *end, u32 pieces, u32 bytes, u32 stride, u32 lane) {
-    /* Short pieces are copied several at a time. */
-    const u32 across = bytes > 240 ? 32 : bytes > 112 ? 16 : 8;
-    u32 p = lane / across;
-    from += p * step;
-    to += p * stride + lane % across * 16;
-    for (; p < pieces; p += 32 / across, from += 32 / across * step, to += 32 / across * stride) {
-        const u32 size = piece_size(from, end, bytes);
-        const u8 *first = from - ((u64)from & 15) + lane % across * 16;
-        for (u32 k = lane % across * 16, done = 0; k < size; k += across * 16 * 9, done += across * 16 * 9) {
-            if (across == 32) {
+/* `bytes`, a multiple of 512, from an aligned address. */
+FN void copy_lines(u8 *to, const u8 *from, u32 bytes, u32 lane) {
 #pragma unroll
-                for (u32 i = 0; i < 9; i++) {
-                    if (k + i * 512 < size) {
-                        copy_line(to + done + i * 512, first + done + i * 512);
-                    }
-                }
-            } else {
-                copy_line(to + done, first + done);
-                if (k + across * 16 < size) {
-                    copy_line(to + done + across * 16, first + done + across * 16);
-                }
-            }
+    for (u32 k = 0; k < bytes; k += 512) {
+        copy_line(to + lane * 16 + k, from + lane * 16 + k);
+    }
+}
+
+FN void tile_fetch(u8 *to, const u8 *from, i64 step, const u8 *end, u32 pieces, u32 bytes, u32 stride, u32 lane) {
+    /* What large matrices are made of; the rest serves all. */
+    const bool aligned = (((u64)from | (u64)step) & 15) == 0 && (pieces - 1) * step + bytes <= end - from;
+    if (aligned && bytes == 4096) {
+        for (u32 p = 0; p < pieces; p++) {
+            copy_lines(to + p * stride, from + p * step, 4096, lane);
+        }
+        return;
+    }
+    if (aligned && bytes == 2048) {
+        for (u32 p = 0; p < pieces; p++) {
+            copy_lines(to + p * stride, from + p * step, 2048, lane);
+        }
+        return;
+    }
+    for (u32 p = 0; p < pieces; p++, from += step, to += stride) {
+        const u32 size = piece_size(from, end, bytes);
+        const u8 *first = from - ((u64)from & 15);
+#pragma unroll 2
+        for (u32 k = lane * 16; k < size; k += 512) {
+            copy_line(to + k, first + k);
+        }
+    }
+}
+
+/* A tile of `lines` times 512 bytes that lies whole and aligned in pieces of `bytes` each, a power of two. */
+FN void tile_fetch_even(u8 *to, const u8 *from, i64 step, u32 bytes, u32 stride, u32 lines, u32 lane) {
+    const u32 own = lane * 16 / bytes, place = lane * 16 % bytes;
+    from += own * step + place;
+    to += own * stride + place;
+#pragma unroll
+    for (u32 k = 0; k < lines; k++) {
+        const u32 piece = k * 512 / bytes, along = k * 512 % bytes;
+        copy_line(to + piece * stride + along, from + piece * step + along);
+    }
+}
+
+/* Pieces of up to 144 bytes, eight lanes each. */
+FN void tile_fetch_short(u8 *to, const u8 *from, i64 step, const u8 *end, u32 pieces, u32 bytes, u32 stride, u32 lane) {
+    const u32 k = lane % 8 * 16;
+    from += lane / 8 * step;
+    to += lane / 8 * stride;
+    for (u32 p = lane / 8; p < pieces; p += 4, from += 4 * step, to += 4 * stride) {
+        const u32 size = piece_size(from, end, bytes);
+        const u8 *first = from - ((u64)from & 15);
+        if (k < size) {
+            copy_line(to + k, first + k);
+        }
+        if (k + 128 < size) {
+            copy_line(to + k + 128, first + k + 128);
         }
     }
 }
@@ -150,15 +185,17 @@ FN void tile_sent(void) {
 
 FN void tile_wait(u32 slots) {
 #if __CUDA_ARCH__ >= 800
+    if (slots == 3) { /* as it is in most cases */
+        asm volatile("cp.async.wait_group 2;" ::: "memory");
+        __syncwarp();
+        return;
+    }
     switch (slots) {
     case 1:
         asm volatile("cp.async.wait_group 0;" ::: "memory");
         break;
     case 2:
         asm volatile("cp.async.wait_group 1;" ::: "memory");
-        break;
-    case 3:
-        asm volatile("cp.async.wait_group 2;" ::: "memory");
         break;
     case 4:
         asm volatile("cp.async.wait_group 3;" ::: "memory");

@@ -94,5 +94,13 @@ FN void tile_fetch(__local u8 *to, const __global u8 *from, i64 step, const __gl
     }
 }
 
+FN void tile_fetch_even(__local u8 *to, const __global u8 *from, i64 step, u32 bytes, u32 stride, u32 lines, u32 lane) {
+    for (u32 k = lane * 16; k < lines * 512; k += 512) {
+        *(__local uint4 *)(to + k / bytes * stride + k % bytes) =
+            *(const __global uint4 *)(from + k / bytes * step + k % bytes);
+    }
+}
+
+#define tile_fetch_short tile_fetch
 #define tile_sent()
 #define tile_wait(slots) WARP_BARRIER()

@@ -23,27 +23,59 @@ typedef struct constants {
     u32 accumulate;
 } constants;
 
-/* The sum of one row of m columns, `width` from m on, times b. */
-FN float sum_row(LOCAL const element *row, const float *b, u32 m, i32 width) {
-    float lanes[WIDEST];
-    if (width % LINE == 0 && m == (u32)width && ((u64)row & 15) == 0) {
-        UNROLL
-        for (i32 l = 0; l < width; l += LINE) {
-            u32 words[4];
-            load_local_line(words, row + l);
+/* The sums of rows, a lane a row, times b: of `rows` lane groups, whose leaves lie `stride` apart. m columns, `width` from m
+ * on. The sums go to dlhs, run_rows apart; the lanes below `left`, which falls by run_rows each time, have a row. */
+FN void sum_rows(LOCAL const u8 *leaf, u32 stride, u32 groups, GLOBAL element *dlhs, i64 left, i64 run_rows,
+                 const float *b, u32 m, i32 width, u32 lane, bool accumulate) {
+    const bool lines = width % LINE == 0 && m == (u32)width && ((u64)leaf & 15) == 0;
+    LOCAL const element *row = (LOCAL const element *)leaf + lane * m;
+    dlhs += lane;
+    for (u32 g = 0; g < groups && left > 0; g++, left -= run_rows, dlhs += run_rows) {
+        float lanes[WIDEST];
+        if (lines) {
             UNROLL
-            for (i32 k = 0; k < LINE; k++) {
-                lanes[l + k] = widen_word(words[k / WORD], k % WORD) * b[l + k];
+            for (i32 l = 0; l < width; l += LINE) {
+                u32 words[4];
+                load_local_line(words, row + l);
+                UNROLL
+                for (i32 k = 0; k < LINE; k++) {
+                    lanes[l + k] = widen_word(words[k / WORD], k % WORD) * b[l + k];
+                }
+            }
+        } else {
+            UNROLL
+            for (i32 l = 0; l < width; l++) {
+                lanes[l] = (u32)l < m ? widen(row[l]) * b[l] : 0.0f;
             }
         }
-    } else {
-        UNROLL
-        for (i32 l = 0; l < width; l++) {
-            lanes[l] = (u32)l < m ? widen(row[l]) * b[l] : 0.0f;
+        const float sum = sum_lanes(lanes, width);
+        if (lane < left) {
+            write_sum(dlhs, sum, accumulate);
         }
+        row = (LOCAL const element *)((LOCAL const u8 *)row + stride);
     }
-    return sum_lanes(lanes, width);
 }
+
+/* Sends the next leaf of every lane group to a slot of the ring, while there are leaves. */
+#if WANT_COLUMNS
+#define FETCH_LHS(to)                                                                                              \
+    tile_fetch_short(to + behind_dy, next_lhs, lhs_run, lhs_end, lane_groups, (u32)lhs_leaf, c.lhs_stride, lane); \
+    next_lhs += lhs_leaf;
+#else
+#define FETCH_LHS(to)
+#endif
+#define FETCH(to)                                                                                       \
+    if (to_send > 0) {                                                                                  \
+        if (even && last_run + leaf_bytes <= item_end - next) {                                         \
+            tile_fetch_even(to, next, run_bytes, leaf_size, c.piece_stride, 2 * sizeof(element), lane); \
+        } else {                                                                                        \
+            tile_fetch(to, next, run_bytes, item_end, lane_groups, leaf_size, c.piece_stride, lane);    \
+        }                                                                                               \
+        next += leaf_bytes;                                                                             \
+        FETCH_LHS(to)                                                                                   \
+        to_send--;                                                                                      \
+    }                                                                                                   \
+    tile_sent();
 
 KERNEL(NAME, THREADS)
 (BUFFER(const element, dy),
@@ -88,20 +120,17 @@ KERNEL(NAME, THREADS)
     const GLOBAL u8 *lhs_piece = (const GLOBAL u8 *)(lhs + (item * c.n + warp_row)), *next_lhs = lhs_piece;
 #endif
     LOCAL u8 *ring = local_memory + warp * c.warp_bytes;
+    const u32 leaf_size = (u32)leaf_bytes, tile_lines = lane_groups * leaf_size / 512;
+    /* All pieces are as well aligned as the first: leaves are multiples of 64 bytes. */
+    const u32 shift = (u32)(u64)piece & 15;
+    const bool even = shift == 0 && m == c.width && tile_lines == 2 * sizeof(element);
+    const i64 last_run = (lane_groups - 1) * run_bytes;
+#if WANT_COLUMNS
+    const u32 lhs_shift = (u32)(u64)lhs_piece & 15, behind_dy = lane_groups * c.piece_stride;
+#endif
     u32 to_send = c.leaf_run, slot = 0;
     for (u32 s = 0; s < c.slots; s++) {
-        if (to_send > 0) {
-            LOCAL u8 *to = ring + s * c.slot_bytes;
-            tile_fetch(to, next, run_bytes, item_end, lane_groups, (u32)leaf_bytes, c.piece_stride, lane);
-            next += leaf_bytes;
-#if WANT_COLUMNS
-            tile_fetch(to + lane_groups * c.piece_stride, next_lhs, lhs_run, lhs_end, lane_groups, (u32)lhs_leaf,
-                       c.lhs_stride, lane);
-            next_lhs += lhs_leaf;
-#endif
-            to_send--;
-        }
-        tile_sent();
+        FETCH(ring + s * c.slot_bytes)
     }
 
 #if WANT_ROWS
@@ -119,32 +148,26 @@ KERNEL(NAME, THREADS)
         LOCAL const u8 *at = ring + slot * c.slot_bytes;
         const i64 leaf_row = warp_row + leaf * LEAF;
 #if WANT_ROWS
-        for (u32 g = 0; g < lane_groups; g++) {
-            const i64 row = leaf_row + g * run_rows + lane;
-            if (here && row < c.n) {
-                LOCAL const element *of =
-                    (LOCAL const element *)(at + g * c.piece_stride + ((u64)(piece + g * run_bytes) & 15)) + lane * m;
-                float of_row;
-                if (c.width == 16) {
-                    of_row = sum_row(of, b, m, 16);
-                } else if (c.width == 8) {
-                    of_row = sum_row(of, b, m, 8);
-                } else if (c.width == 4) {
-                    of_row = sum_row(of, b, m, 4);
-                } else {
-                    of_row = sum_row(of, b, m, 2);
-                }
-                write_sum(dlhs + (item * c.n + row), of_row, c.accumulate != 0);
-            }
+        GLOBAL element *to = dlhs + (item * c.n + leaf_row);
+        const i64 rows_left = here ? c.n - leaf_row : 0;
+        if (c.width == 16) {
+            sum_rows(at + shift, c.piece_stride, lane_groups, to, rows_left, run_rows, b, m, 16, lane,
+                     c.accumulate != 0);
+        } else if (c.width == 8) {
+            sum_rows(at + shift, c.piece_stride, lane_groups, to, rows_left, run_rows, b, m, 8, lane,
+                     c.accumulate != 0);
+        } else if (c.width == 4) {
+            sum_rows(at + shift, c.piece_stride, lane_groups, to, rows_left, run_rows, b, m, 4, lane,
+                     c.accumulate != 0);
+        } else {
+            sum_rows(at + shift, c.piece_stride, lane_groups, to, rows_left, run_rows, b, m, 2, lane,
+                     c.accumulate != 0);
         }
 #endif
 #if WANT_COLUMNS
         const i64 left = here && column < m ? c.n - leaf_row - lane_group * run_rows : 0;
-        LOCAL const element *tile =
-            (LOCAL const element *)(at + lane_group * c.piece_stride + ((u64)(piece + lane_group * run_bytes) & 15)) +
-            column;
-        LOCAL const element *l = (LOCAL const element *)(at + lane_groups * c.piece_stride + lane_group * c.lhs_stride +
-                                                         ((u64)(lhs_piece + lane_group * lhs_run) & 15));
+        LOCAL const element *tile = (LOCAL const element *)(at + lane_group * c.piece_stride + shift) + column;
+        LOCAL const element *l = (LOCAL const element *)(at + behind_dy + lane_group * c.lhs_stride + lhs_shift);
         sum = 0.0f;
         if (left >= LEAF) {
             UNROLL_BY_8 for (u32 r = 0; r < LEAF; r++) { sum = fma32(widen(tile[r * m]), widen(l[r]), sum); }
@@ -154,22 +177,9 @@ KERNEL(NAME, THREADS)
             }
         }
         push_term(&sum, levels, leaf, 1, LEVELS);
-        lhs_piece += lhs_leaf;
 #endif
         WARP_BARRIER();
-        if (to_send > 0) {
-            LOCAL u8 *to = ring + slot * c.slot_bytes;
-            tile_fetch(to, next, run_bytes, item_end, lane_groups, (u32)leaf_bytes, c.piece_stride, lane);
-            next += leaf_bytes;
-#if WANT_COLUMNS
-            tile_fetch(to + lane_groups * c.piece_stride, next_lhs, lhs_run, lhs_end, lane_groups, (u32)lhs_leaf,
-                       c.lhs_stride, lane);
-            next_lhs += lhs_leaf;
-#endif
-            to_send--;
-        }
-        tile_sent();
-        piece += leaf_bytes;
+        FETCH(ring + slot * c.slot_bytes)
         slot = slot + 1 < c.slots ? slot + 1 : 0;
     }
 

@@ -9,7 +9,7 @@
 
 /* On a GPU a thread does so many lines of 16 bytes (src/kernels/gpu/elementwise.h). */
 #define MLXN_ELEMENTWISE_THREADS 128
-#define MLXN_ELEMENTWISE_LINES 2
+#define MLXN_ELEMENTWISE_LINES 3
 
 typedef struct mlxn_elementwise_constants {
     uint64_t count;      /* elements */
