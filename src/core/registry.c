@@ -14,6 +14,9 @@ static void free_kernel(mlxn_device *device, mlxn_kernel *kernel) {
     if (kernel->compiled != NULL) {
         device->backend->unload(device, kernel);
     }
+    if (kernel->failure != NULL) {
+        mlxn_free(&device->allocator, kernel->failure, strlen(kernel->failure) + 1);
+    }
     if (kernel->copied_bytes > 0) {
         mlxn_free(&device->allocator, (void *)(uintptr_t)kernel->name, kernel->copied_bytes);
     }
@@ -148,12 +151,41 @@ mlxn_status mlxn_registry_add_source(mlxn_device *device, const char *name, cons
     return add_users("mlxn_registry_add_source", device, name, NULL, source, "source");
 }
 
+/* Keeps the thread's message. Without memory for it, the text will be tried again. */
+static void remember_failure(const mlxn_device *device, mlxn_kernel *kernel) {
+    const char *message = mlxn_last_error();
+    const size_t bytes = strlen(message) + 1;
+    char *failure = mlxn_allocate(&device->allocator, bytes, 1);
+    if (failure != NULL) {
+        memcpy(failure, message, bytes);
+        kernel->failure = failure;
+    }
+}
+
+static mlxn_status compile_once(mlxn_device *device, mlxn_kernel *kernel) {
+    const char *failure = kernel->failure;
+    if (failure != NULL) {
+        return mlxn_fail(MLXN_COMPILE_FAILED, "%s", failure);
+    }
+    if (kernel->compiled != NULL) {
+        return MLXN_OK;
+    }
+    const mlxn_status status = device->backend->compile(device, kernel);
+    if (status == MLXN_COMPILE_FAILED) { /* other failures are not the text's, and may pass */
+        remember_failure(device, kernel);
+    }
+    return status;
+}
+
 mlxn_status mlxn_registry_compile(mlxn_device *device, mlxn_kernel *kernel) {
     if (kernel->text == NULL || kernel->compiled != NULL) {
         return MLXN_OK;
     }
+    if (kernel->failure != NULL) { /* without waiting for another kernel's compilation */
+        return compile_once(device, kernel);
+    }
     pthread_mutex_lock(&device->registry.compiling);
-    const mlxn_status status = kernel->compiled == NULL ? device->backend->compile(device, kernel) : MLXN_OK;
+    const mlxn_status status = compile_once(device, kernel);
     pthread_mutex_unlock(&device->registry.compiling);
     return status;
 }

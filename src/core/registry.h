@@ -15,6 +15,7 @@ typedef struct mlxn_kernel {
     size_t copied_bytes;      /* of the name and the text that are the kernel's own, 0 for static ones */
     const char *own_text[2];  /* where such a text is kept */
     _Atomic(void *) compiled; /* the backend's */
+    _Atomic(char *) failure;  /* why the text does not compile, once that is known */
 } mlxn_kernel;
 
 typedef struct mlxn_registry {
@@ -35,7 +36,8 @@ mlxn_status mlxn_registry_add_built_in(mlxn_device *device, const mlxn_kernel *k
 /* The kernel called `name`, or NULL. It lives as long as the device. */
 mlxn_kernel *mlxn_registry_find(mlxn_device *device, const char *name);
 
-/* Compiles the kernel if it has a text and was not compiled yet. */
+/* Compiles the kernel if it has a text and was not compiled yet. A text that does not compile is not tried again: the
+ * compiler may take long to find that out, and its answer will be the same. */
 mlxn_status mlxn_registry_compile(mlxn_device *device, mlxn_kernel *kernel);
 
 #endif

@@ -270,7 +270,7 @@ static void check_no_nvrtc(void) {
                mlxn_encoder_commit(encoder));
     OK(mlxn_encoder_reset(encoder));
     setenv("MLXN_NVRTC", "/nowhere/libnvrtc.so", 1);
-    cuda_record(encoder, "twice", &x, 1, 0);
+    cuda_record(encoder, "add", (mlxn_buffer *[]){x, y}, 2, 0); /* the other's failure is kept */
     FAILS_WITH(MLXN_COMPILE_FAILED, "MLXN_NVRTC says is /nowhere/libnvrtc.so", mlxn_encoder_commit(encoder));
     close_all();
 }

@@ -47,12 +47,14 @@ static int fake_EnqueueNDRangeKernel(word queue, word kernel, unsigned dimension
 }
 
 static char options_seen[512]; /* by the compiler */
+static int builds;
 
 static int fake_BuildProgram(word program, unsigned count, word devices, const char *options, word notify,
                              word context) {
     int (*real)(word, unsigned, word, const char *, word, word);
     *(void **)&real = real_function("clBuildProgram");
     snprintf(options_seen, sizeof options_seen, "%s", options);
+    builds++;
     return fails("clBuildProgram") ? code : real(program, count, devices, options, notify, context);
 }
 
@@ -160,11 +162,27 @@ static void compilations_that_fail(void **state) {
                                     .group = {1, 1, 1}};
     mlxn_encoder *other = test_encoder(device);
     fail_next("clBuildProgram", -6);
-    FAILS_WITH(MLXN_COMPILE_FAILED, "CL_OUT_OF_HOST_MEMORY (-6)", mlxn_encoder_dispatch(other, &dispatch));
+    FAILS_WITH(MLXN_OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY (-6)", mlxn_encoder_dispatch(other, &dispatch));
     OK(mlxn_encoder_reset(other));
     OK(mlxn_encoder_dispatch(other, &dispatch)); /* tried again */
     OK(mlxn_encoder_commit_and_wait(other));
     assert_int_equal(value(), 1);
+
+    /* A text that is wrong is compiled once, and its failure kept. */
+    OK(mlxn_registry_add_source(device, "wrong", "kernel void wrong(global int *y, ulong at) { y[0] = unknown; }\n"));
+    mlxn_dispatch refused = dispatch;
+    refused.kernel = "wrong";
+    const int before = builds;
+    for (int i = 0; i < 3; i++) {
+        OK(mlxn_encoder_reset(other));
+        FAILS_WITH(MLXN_COMPILE_FAILED, "unknown", mlxn_encoder_dispatch(other, &refused));
+        FAILS(MLXN_INVALID_ARGUMENT, mlxn_encoder_dispatch(NULL, NULL)); /* another message between */
+    }
+    assert_int_equal(builds, before + 1);
+    OK(mlxn_encoder_reset(other));
+    OK(mlxn_encoder_dispatch(other, &dispatch)); /* and other kernels work */
+    OK(mlxn_encoder_commit_and_wait(other));
+    assert_int_equal(value(), 2);
     mlxn_encoder_destroy(other);
 }
 

@@ -51,6 +51,13 @@ static mlxn_cache_key key_of(const mlxn_opencl_state *state, const source *from)
 
 /* ---- programs ------------------------------------------------------------------------------------- */
 
+/* Whether the text or the lack of memory is at fault: only that may pass. Some drivers use the vaguest of its names. */
+static mlxn_status blame(cl_int error) {
+    return error == CL_OUT_OF_HOST_MEMORY || error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_RESOURCES
+               ? MLXN_OUT_OF_MEMORY
+               : MLXN_COMPILE_FAILED;
+}
+
 /* Fails with the compiler's log. */
 static mlxn_status explain_build(const mlxn_device *device, const mlxn_kernel *kernel, cl_program program,
                                  cl_int error) {
@@ -63,8 +70,8 @@ static mlxn_status explain_build(const mlxn_device *device, const mlxn_kernel *k
         mlxn_cl.GetProgramBuildInfo(program, state->device, CL_PROGRAM_BUILD_LOG, bytes, report, NULL);
     }
     const mlxn_status status =
-        mlxn_fail(MLXN_COMPILE_FAILED, "%s: kernel \"%.80s\" does not compile: %s (%d): %s", device->info.name,
-                  kernel->name, mlxn_opencl_error(error), (int)error, report != NULL ? report : "no report");
+        mlxn_fail(blame(error), "%s: kernel \"%.80s\" does not compile: %s (%d): %s", device->info.name, kernel->name,
+                  mlxn_opencl_error(error), (int)error, report != NULL ? report : "no report");
     mlxn_free(&device->allocator, report, bytes + 1);
     return status;
 }
@@ -160,7 +167,7 @@ static mlxn_status finish_kernel(mlxn_device *device, const mlxn_kernel *kernel,
         mlxn_cl.ReleaseKernel(made->kernel);
     }
     mlxn_cl.ReleaseProgram(program);
-    return mlxn_fail(MLXN_COMPILE_FAILED, "%s: kernel \"%.80s\": %s: %s (%d)", device->info.name, kernel->name,
+    return mlxn_fail(blame(error), "%s: kernel \"%.80s\": %s: %s (%d)", device->info.name, kernel->name,
                      error == CL_INVALID_KERNEL_NAME ? "the text has no entry point of that name"
                                                      : "the driver refuses the compiled kernel",
                      mlxn_opencl_error(error), (int)error);
