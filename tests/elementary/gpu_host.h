@@ -29,10 +29,18 @@ FN float float_of(u32 bits) {
     return f;
 }
 
-FN float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-FN float abs32(float x) { return __builtin_fabsf(x); }
-FN float min32(float a, float b) { return __builtin_fminf(a, b); }
-FN float max32(float a, float b) { return __builtin_fmaxf(a, b); }
+FN float fma32(float a, float b, float c) {
+    return __builtin_fmaf(a, b, c);
+}
+FN float abs32(float x) {
+    return __builtin_fabsf(x);
+}
+FN float min32(float a, float b) {
+    return __builtin_fminf(a, b);
+}
+FN float max32(float a, float b) {
+    return __builtin_fmaxf(a, b);
+}
 
 #if MLXN_F64
 FN u64 bits_of_double(double d) {
@@ -47,7 +55,9 @@ FN double double_of(u64 bits) {
     return d;
 }
 
-FN double fma64(double a, double b, double c) { return __builtin_fma(a, b, c); }
+FN double fma64(double a, double b, double c) {
+    return __builtin_fma(a, b, c);
+}
 #endif
 
 /* The high half of the 128 bits of a * b. */
@@ -57,6 +67,8 @@ FN u64 mul_high(u64 a, u64 b) {
 }
 
 /* How many zero bits stand before the first one; not for 0. */
-FN i32 clz64(u64 bits) { return __builtin_clzll(bits); }
+FN i32 clz64(u64 bits) {
+    return __builtin_clzll(bits);
+}
 
 #endif
