@@ -30,6 +30,22 @@ static void *with_binary(word context, unsigned count, word devices, word length
     return real(context, count, devices, lengths, binaries, taken, error);
 }
 
+/* PoCL is left to its own cache: here it goes by another name, unless a test wants it to be itself. */
+static bool is_pocl, by_its_name;
+
+static int platform_info(word platform, unsigned what, size_t bytes, word value, word needed) {
+    int (*real)(word, unsigned, size_t, word, word);
+    *(void **)&real = real_function("clGetPlatformInfo");
+    const int error = real(platform, what, bytes, value, needed);
+    enum { PLATFORM_NAME = 0x0902 };
+    if (what == PLATFORM_NAME && value != NULL && strcmp(value, "Portable Computing Language") == 0) {
+        is_pocl = true;
+        if (!by_its_name)
+            strcpy(value, "Another platform");
+    }
+    return error;
+}
+
 /* Opens the device, runs a kernel that adds `addend`, and closes it. */
 static void use(const char *cache, int addend) {
     const mlxn_device_options options = {.size = sizeof options, .cache_folder = cache};
@@ -139,6 +155,19 @@ static void no_folder_and_no_cache(void **state) {
     assert_int_equal(only_file(path), 0);
 }
 
+static void what_pocl_keeps_itself_is_not_kept_twice(void **state) {
+    (void)state;
+    char path[512];
+    by_its_name = true;
+    for (int i = 0; i < 2 && (i == 0 || is_pocl); i++) {
+        use(folder, 5);
+        assert_int_equal(compiled, 1);
+        assert_int_equal(loaded, 0);
+    }
+    by_its_name = false;
+    assert_int_equal(only_file(path), is_pocl ? 0 : 1);
+}
+
 static int make_folder(void **state) {
     (void)state;
     return mkdtemp(folder) != NULL ? 0 : 1;
@@ -152,12 +181,14 @@ static int remove_folder(void **state) {
 int main(void) {
     fake_function("clCreateProgramWithSource", (void *)(uintptr_t)with_source);
     fake_function("clCreateProgramWithBinary", (void *)(uintptr_t)with_binary);
+    fake_function("clGetPlatformInfo", (void *)(uintptr_t)platform_info);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_second_opening_compiles_nothing, empty_folder),
         cmocka_unit_test_teardown(without_f64_is_another_kernel, empty_folder),
         cmocka_unit_test_teardown(a_damaged_entry_is_compiled_anew, empty_folder),
         cmocka_unit_test_teardown(a_binary_that_the_driver_refuses, empty_folder),
         cmocka_unit_test_teardown(no_folder_and_no_cache, empty_folder),
+        cmocka_unit_test_teardown(what_pocl_keeps_itself_is_not_kept_twice, empty_folder),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

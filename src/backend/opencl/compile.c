@@ -129,6 +129,14 @@ static void keep_binary(mlxn_device *device, mlxn_cache_key key, cl_program prog
     mlxn_free(&device->allocator, binary, bytes);
 }
 
+/* PoCL keeps what it has compiled, by the text; and to hand out a binary it compiles the kernel once more, for groups of
+ * any size. One that takes 6 seconds then takes 18. */
+static bool driver_keeps(const mlxn_opencl_state *state) {
+    char name[64];
+    return strcmp(mlxn_opencl_platform_text(state->platform, CL_PLATFORM_NAME, name, sizeof name),
+                  "Portable Computing Language") == 0;
+}
+
 /* ---- kernels -------------------------------------------------------------------------------------- */
 
 /* What the driver tells of the kernel. */
@@ -187,13 +195,14 @@ mlxn_status mlxn_opencl_compile(mlxn_device *device, mlxn_kernel *kernel) {
         return mlxn_fail(MLXN_OUT_OF_MEMORY, "%s: no memory for kernel \"%.80s\"", device->info.name, kernel->name);
     }
     const mlxn_cache_key key = key_of(device->state, &from);
-    cl_program program = build_binary(device, key, from.options);
+    const bool keep = !driver_keeps(device->state);
+    cl_program program = keep ? build_binary(device, key, from.options) : NULL;
     if (program == NULL || finish_kernel(device, kernel, program, compiled) != MLXN_OK) {
         status = build_source(device, kernel, &from, &program);
         if (status == MLXN_OK) {
             status = finish_kernel(device, kernel, program, compiled);
         }
-        if (status == MLXN_OK) {
+        if (status == MLXN_OK && keep) {
             keep_binary(device, key, program);
         }
     }
