@@ -84,13 +84,9 @@ static size_t scratch_of(mlxn_device *device, const op_case *c, size_t *first_by
     return taken;
 }
 
-/* A 64th of dy, or just below 1 MiB. Blocks of long rows are 512 bytes high: of little more rows than that there are two
- * blocks, whose sums are up to a 51st of dy where both gradients are wanted. */
-static size_t limit_of(const op_case *c, size_t dy_bytes) {
-    const int64_t block = 512 / (int64_t)mlxn_dtype_size(c->dtype);
-    const bool ragged = c->op->output_count == 2 && c->n > block && c->n < block + block / 4 && c->m > 256;
-    const size_t limit = dy_bytes / (ragged ? 50 : 64);
-    return limit < 1 << 20 ? (1 << 20) - 1 : limit;
+/* A 64th of dy, or just below 1 MiB. */
+static size_t limit_of(size_t dy_bytes) {
+    return dy_bytes / 64 < 1 << 20 ? (1 << 20) - 1 : dy_bytes / 64;
 }
 
 static size_t with_scratch;
@@ -105,7 +101,7 @@ static void check_shape(mlxn_device *device, int64_t batch, int64_t n, int64_t m
             size_t dy_bytes;
             const size_t taken = scratch_of(device, &c, &dy_bytes);
             with_scratch += taken > 0;
-            if (taken > (op->forward == NULL ? 0 : limit_of(&c, dy_bytes)))
+            if (taken > (op->forward == NULL ? 0 : limit_of(dy_bytes)))
                 fail_msg("%s takes %zu bytes beside its arguments, 1/%.1f of dy", op_case_text(&c), taken,
                          (double)dy_bytes / (double)taken);
         }

@@ -1,6 +1,9 @@
 /* The dtype of a kernel: DTYPE_f32, DTYPE_f16 or DTYPE_bf16 is defined. `element` is its type in memory, LINE the elements
  * of 16 bytes and WORD those of 4; widen() and narrow() convert, narrow() with one rounding to nearest even and the
  * canonical NaN. */
+/* a / b of what is not negative, for which GPUs are slow in 64 bits. */
+FN i64 quotient(i64 a, i64 b) { return (u64)(a | b) >> 32 == 0 ? (i64)((u32)a / (u32)b) : a / b; }
+
 FN float canonical(float x) { return x == x ? x : float_of(0x7fc00000u); }
 
 #if defined(DTYPE_f32)

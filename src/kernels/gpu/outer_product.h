@@ -97,7 +97,23 @@ KERNEL(NAME, THREADS)
             widen_line(r, words);
             multiply_line(words, widen(lhs[here.item * c.n + here.row]), r);
             store_line(y + at, words);
-        } else {
+        } else if (at >= 0 && at + LINE <= c.total && here.row + LINE < c.n) {
+            const GLOBAL element *l = lhs + (here.item * c.n + here.row), *of = rhs + here.item * c.m;
+            i64 column = here.column;
+            float factor = widen(*l);
+            UNROLL
+            for (i32 k = 0; k < LINE; k++) {
+                r[k] = factor * widen(of[column]);
+                column++;
+                if (column == c.m) {
+                    column = 0;
+                    l++;
+                    factor = widen(*l);
+                }
+            }
+            narrow_line(words, r);
+            store_line(y + at, words);
+        } else { /* at either end, and where the next item may begin */
             place in = here;
             for (i32 k = 0; k < LINE; k++) {
                 if (at + k >= 0 && at + k < c.total) {

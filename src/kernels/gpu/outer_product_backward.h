@@ -67,10 +67,11 @@ KERNEL(NAME, THREADS)
 
     /* What this warp sums. */
     const u32 unit_warps = WARPS / c.leaf_warps;
-    const i64 first_unit = (i64)GROUP % c.unit_groups * unit_warps, block = (i64)GROUP / c.unit_groups;
+    const i64 block = quotient((i64)GROUP, c.unit_groups);
+    const i64 first_unit = ((i64)GROUP - block * c.unit_groups) * unit_warps;
     const i64 unit = first_unit + warp / c.leaf_warps;
     const bool here = unit < c.units;
-    const i64 item = here ? unit / c.segments : 0, segment = here ? unit % c.segments : 0;
+    const i64 item = here ? quotient(unit, c.segments) : 0, segment = here ? unit - item * c.segments : 0;
     const u32 columns = (u32)(c.m - segment * SEGMENT < SEGMENT ? c.m - segment * SEGMENT : SEGMENT);
     i64 row = (block * c.rounds * c.leaf_warps + warp % c.leaf_warps) * LEAF; /* the leaf's first */
 

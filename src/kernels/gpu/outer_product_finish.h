@@ -31,9 +31,9 @@ KERNEL(NAME, THREADS)
     const job j = second ? c.jobs[1] : c.jobs[0];
     const GLOBAL float *from = second ? from1 : from0;
     GLOBAL element *to = second ? to1 : to0;
-    const i64 group = (i64)GROUP - (second ? c.first_groups : 0), rest = group / j.columns;
-    const i64 index = group % j.columns * j.across + THREAD % j.across, result = rest % j.results,
-              item = rest / j.results;
+    const i64 group = (i64)GROUP - (second ? c.first_groups : 0);
+    const i64 rest = quotient(group, j.columns), item = quotient(rest, j.results);
+    const i64 index = (group - rest * j.columns) * j.across + THREAD % j.across, result = rest - item * j.results;
     const u32 part = THREAD / j.across, parts = THREADS / j.across;
     const i64 first = (result * parts + part) * j.chunk;
     float sum = 0.0f;

@@ -58,7 +58,7 @@ FN void sum_rows(LOCAL const u8 *leaf, u32 stride, u32 groups, GLOBAL element *d
 
 /* Sends the next leaf of every lane group to a slot of the ring, while there are leaves. */
 #if WANT_COLUMNS
-#define FETCH_LHS(to)                                                                                              \
+#define FETCH_LHS(to)                                                                                             \
     tile_fetch_short(to + behind_dy, next_lhs, lhs_run, lhs_end, lane_groups, (u32)lhs_leaf, c.lhs_stride, lane); \
     next_lhs += lhs_leaf;
 #else
@@ -104,7 +104,8 @@ KERNEL(NAME, THREADS)
 
     /* What this warp sums: an item, and a run of leaves a lane group. */
     const u32 item_warps = WARPS / c.run_warps;
-    const i64 first_item = (i64)GROUP % c.item_groups * item_warps, block = (i64)GROUP / c.item_groups;
+    const i64 block = quotient((i64)GROUP, c.item_groups);
+    const i64 first_item = ((i64)GROUP - block * c.item_groups) * item_warps;
     const i64 its_item = first_item + warp / c.run_warps;
     const bool here = its_item < c.items;
     const i64 item = here ? its_item : 0, run_rows = (i64)c.leaf_run * LEAF;

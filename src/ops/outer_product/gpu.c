@@ -77,7 +77,8 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
         c.across = minimum(row_lines, FORWARD_THREADS);
         c.tiles = divide_up(row_lines, FORWARD_THREADS);
         /* As measured: each row's writes lie together, and the group's too where it takes several rows at a time. */
-        c.rows = c.across < FORWARD_THREADS && c.across > FORWARD_SHORT ? FORWARD_MORE_ROWS : FORWARD_ROWS;
+        const bool more = line > 4 || (c.across < FORWARD_THREADS && c.across > FORWARD_SHORT);
+        c.rows = more ? FORWARD_MORE_ROWS : FORWARD_ROWS;
         c.blocks = divide_up(n, c.rows * (FORWARD_THREADS / c.across));
         groups = call->batch * c.blocks * c.tiles;
     } else {
@@ -107,7 +108,8 @@ enum {
     NARROW_ROW = 16,          /* and so have rows up to this */
     LANES_SUMS = 34 * 32 * 4, /* bytes that a warp has besides its ring */
     SLOT_BYTES = 4096,        /* about what a slot of the ring holds */
-    RING_BYTES = 12800,   /* what a ring of several slots takes, about: three groups find room on a multiprocessor */
+    RING_BYTES = 12800,   /* what a ring of several slots takes, about: three groups find room on a multiprocessor, */
+    SHORT_RING = 9000,    /* and four where rows are short, which serves those better */
     MOST_SLOTS = 8,       /* that a warp can wait for */
     ENOUGH_GROUPS = 1024, /* keep a large GPU busy */
 };
@@ -117,11 +119,11 @@ static int64_t round_up(int64_t x, int64_t to) {
 }
 
 /* How many slots of a ring there is room for, and what a warp takes in all. */
-static mlxn_status plan_ring(const mlxn_op *op, const mlxn_op_call *call, int64_t slot, int64_t fixed, uint32_t *slots,
-                             uint32_t *warp_bytes) {
+static mlxn_status plan_ring(const mlxn_op *op, const mlxn_op_call *call, int64_t ring, int64_t slot, int64_t fixed,
+                             uint32_t *slots, uint32_t *warp_bytes) {
     /* Some drivers count a few bytes of their own. */
     const int64_t most = ((int64_t)call->local_bytes - 128) / WARPS / 128 * 128;
-    int64_t count = minimum(RING_BYTES / slot, MOST_SLOTS);
+    int64_t count = minimum(ring / slot, MOST_SLOTS);
     count = minimum(count > 2 ? count : 2, (most - fixed) / slot);
     if (count < 1) {
         return mlxn_fail(MLXN_UNSUPPORTED, "%s: it takes %d bytes of local memory, the device has %zu", op->info.name,
@@ -138,6 +140,11 @@ typedef struct backward_constants {
     uint32_t leaf_warps, rounds, slot_rows, leaf_slots, pieces, piece_stride, slots, slot_bytes, warp_bytes, accumulate;
 } backward_constants;
 
+/* Of an item: the partial sums of rows in segments, and of columns in blocks of rows. */
+static int64_t partial_bytes(int64_t segments, int64_t n, int64_t m, int64_t row_blocks) {
+    return ((segments > 1 ? segments * n : 0) + (row_blocks > 1 ? row_blocks * m : 0)) * (int64_t)sizeof(float);
+}
+
 static mlxn_status plan_backward(const mlxn_op *op, const mlxn_op_call *call, backward_constants *c) {
     const int64_t n = call->n, m = call->m, size = (int64_t)mlxn_dtype_size(call->dtype);
     const int64_t columns = minimum(m, SEGMENT), leaves = divide_up(n, LEAF);
@@ -151,18 +158,23 @@ static mlxn_status plan_backward(const mlxn_op *op, const mlxn_op_call *call, ba
     c->piece_stride = (uint32_t)round_up(slot_rows / c->pieces * columns * size + 16, 16);
     c->slot_bytes = c->pieces * c->piece_stride;
 
-    /* As many rounds as the kernel has levels, unless that leaves too few groups. */
+    /* As many rounds as the kernel has levels, unless that leaves too few groups; but no fewer than keep the partial sums
+     * within a 64th of dy. */
     c->leaf_warps = leaves < 3 ? (uint32_t)leaves : WARPS;
     c->unit_groups = divide_up(c->units, WARPS / c->leaf_warps);
-    /* Partial sums of 128 rows each would take a 64th of a 16-bit dy and more. */
-    const int64_t least = size == 2 && call->batch * n * m > (1 << 24) ? 2 : 1;
-    int64_t rounds = c->leaf_warps < WARPS ? 1 : minimum(m <= SHORT_ROW ? 8 : 4, power_from(divide_up(leaves, WARPS)));
-    while (rounds > least && c->unit_groups * divide_up(leaves, rounds * WARPS) < ENOUGH_GROUPS) {
+    const int64_t most =
+        c->leaf_warps < WARPS ? 1 : minimum(m <= SHORT_ROW ? 8 : 4, power_from(divide_up(leaves, WARPS)));
+    int64_t rounds = most;
+    while (rounds > 1 && c->unit_groups * divide_up(leaves, rounds * WARPS) < ENOUGH_GROUPS) {
         rounds /= 2;
+    }
+    while (rounds < most && partial_bytes(c->segments, n, m, divide_up(leaves, rounds * WARPS)) > n * m * size / 64) {
+        rounds *= 2;
     }
     c->rounds = (uint32_t)rounds;
     c->row_blocks = divide_up(leaves, rounds * c->leaf_warps);
-    return plan_ring(op, call, c->slot_bytes, LANES_SUMS, &c->slots, &c->warp_bytes);
+    return plan_ring(op, call, m <= SHORT_ROW ? SHORT_RING : RING_BYTES, c->slot_bytes, LANES_SUMS, &c->slots,
+                     &c->warp_bytes);
 }
 
 /* The constants of outer_product_narrow.h. */
@@ -192,7 +204,7 @@ static mlxn_status plan_narrow(const mlxn_op *op, const mlxn_op_call *call, bool
         c->row_blocks = divide_up(warps, c->run_warps);
         c->item_groups = divide_up(c->items, WARPS / c->run_warps);
         if (run == 1 || c->item_groups * c->row_blocks >= ENOUGH_GROUPS) {
-            return plan_ring(op, call, c->slot_bytes, 0, &c->slots, &c->warp_bytes);
+            return plan_ring(op, call, RING_BYTES, c->slot_bytes, 0, &c->slots, &c->warp_bytes);
         }
     }
 }
