@@ -257,7 +257,7 @@ why_not() { # BACKEND: why it has no device here
   reason=$("$mlxn" devices | sed -n "s/^[* ] $1[:0-9]* *absent: //p" | head -n 1)
   echo "${reason:-mlxn devices lists no $1}"
 }
-opencl=$("$mlxn" devices | grep -v ' absent: ' | sed -n 's/^[* ] \(opencl:[0-9]*\) .*/\1/p' | head -n 1)
+opencl=$("$mlxn" devices | grep -v ' absent: ' | sed -n 's/^[* ] \(opencl:[0-9]*\) .*/\1/p')
 case $gpu in cuda:*) rehearse= ;; *) rehearse=--rehearse ;; esac
 export rehearse
 
@@ -284,9 +284,10 @@ fi
     run "digests-cpu-$set" 120 checks.log digests cpu
   done
   unset MLXN_MAX_ISA
-  if [ -n "$opencl" ]; then
-    run digests-opencl 150 checks.log digests "$opencl"
-  else
+  for device in $opencl; do
+    run "digests-$device" 150 checks.log digests "$device"
+  done
+  if [ -z "$opencl" ]; then
     leave_out digests-opencl "$(why_not opencl)${missing_for_opencl:+; not here when it was built:$missing_for_opencl}"
   fi
 ) &
