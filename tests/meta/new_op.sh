@@ -1,7 +1,8 @@
 #!/bin/sh
 # Adding an elementwise op is one line: add one to a copy of the tree, build the program there, and let it check
-# the op; then call it from C.
+# the op, on every device that is here and with the same bits; then call it from C.
 . "${0%/*}/common.sh"
+. tests/cli/support/published.sh
 scratch
 
 cp -R CMakeLists.txt cmake include src tools docs "$folder"
@@ -20,8 +21,21 @@ quietly cmake --build "$folder/build" --target generate
 quietly cmake --build "$folder/build" --target mlxn_program mlxn_shared
 
 "$folder/build/mlxn" ops | grep square || complain "mlxn ops does not list it"
-"$folder/build/mlxn" check square || complain "mlxn check square fails"
-"$folder/build/mlxn" check square_backward || complain "mlxn check square_backward fails"
+for op in square square_backward; do
+  "$folder/build/mlxn" check "$op" --device cpu || complain "mlxn check $op fails"
+done
+digests_on() { # DEVICE
+  "$folder/build/mlxn" check square square_backward --quick --device "$1" >"$folder/said" ||
+    complain "mlxn check fails on $1: $(cat "$folder/said")"
+  digests "$folder/said"
+}
+digests_on cpu >"$folder/cpu"
+[ "$(wc -l <"$folder/cpu")" -eq 6 ] || complain "not a row of digests for each of two ops in three dtypes"
+for device in $("$folder/build/mlxn" devices | sed -n '/ absent: /d; s/^[* ] \([a-z]*:[0-9]*\) .*/\1/p'); do
+  digests_on "$device" >"$folder/others"
+  cmp -s "$folder/cpu" "$folder/others" || complain "other bits on $device"
+  echo "checked on $device"
+done
 grep -qF 'mlxn_square_backward(' "$folder/include/mlxn/mlxn.h" || complain "the header lacks its prototypes"
 grep -qF 'square x' "$folder/docs/ops.md" || complain "the documentation's table lacks it"
 
