@@ -155,7 +155,9 @@ static mlxn_status plan_backward(const mlxn_op *op, const mlxn_op_call *call, ba
     c->slot_rows = (uint32_t)slot_rows;
     c->leaf_slots = (uint32_t)divide_up(minimum(n, LEAF), slot_rows);
     c->pieces = (uint32_t)(c->segments == 1 ? 1 : slot_rows);
-    c->piece_stride = (uint32_t)round_up(slot_rows / c->pieces * columns * size + 16, 16);
+    /* Lanes read as far as the kernel's longest row, and must not come upon another slot there. */
+    const int64_t longest = m <= SHORT_ROW ? SHORT_ROW : SEGMENT, rows = slot_rows / c->pieces;
+    c->piece_stride = (uint32_t)round_up(((rows - 1) * columns + longest) * size + 16, 16);
     c->slot_bytes = c->pieces * c->piece_stride;
 
     /* As many rounds as the kernel has levels, unless that leaves too few groups; but no fewer than keep the partial sums
