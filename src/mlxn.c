@@ -15,7 +15,8 @@ extern const mlxn_backend mlxn_cpu_backend;
 extern const mlxn_backend mlxn_cuda_backend;
 extern const mlxn_backend mlxn_opencl_backend;
 
-/* The best first: mlxn_device_open(NULL) takes the first that is available. */
+/* In the order of the device list. mlxn_device_open(NULL) takes the first graphics processor of it, else the first device
+ * that is available. */
 const mlxn_backend *const mlxn_backends[] = {
     &mlxn_cpu_backend,
     &mlxn_cuda_backend,

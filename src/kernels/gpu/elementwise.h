@@ -34,16 +34,16 @@
 #define ACCUMULATE (ACCUMULATES && c.accumulate != 0)
 
 typedef struct constants {
-    u64 count;
-    u64 accumulate;
+    i64 count;
+    i64 accumulate;
 } constants;
 
 #define IN_ARGUMENT(k) BUFFER(const element, in##k),
 #define OUT_ARGUMENT(k) BUFFER(element, out##k),
 #define OPEN_IN(k) OPEN(const element, in##k);
 #define OPEN_OUT(k) OPEN(element, out##k);
-#define ADDRESS_IN(k) | (u64)in##k
-#define ADDRESS_OUT(k) | (u64)out##k
+#define DIFFERS_IN(k) | ((u64)in##k ^ (u64)out0)
+#define DIFFERS_OUT(k) | ((u64)out##k ^ (u64)out0)
 
 /* Of the lines of a thread. */
 #define LINES_IN(k) u32 w##k[LINES][4];
@@ -60,16 +60,26 @@ typedef struct constants {
     narrow_line(r##k, v##k); \
     store_line(out##k + (at + l * STRIDE), r##k);
 
-/* Of an element. */
-#define READ_IN(k) const float i##k = widen(in##k[at]);
-#define WRITE_OUT(k) out##k[at] = narrow(ACCUMULATE ? widen(out##k[at]) + o##k : o##k);
+/* Of elements, ONES at a time, which are read before the first is written. */
+#define ONES 4
+#define ONES_IN(k) float x##k[ONES];
+#define READ_IN(k) x##k[e] = widen(in##k[at + e * THREADS]);
+#define ONE_IN(k) const float i##k = x##k[e];
+#define WRITE_OUT(k)                                         \
+    {                                                        \
+        GLOBAL element *to = out##k + (at + e * THREADS);    \
+        *to = narrow(ACCUMULATE ? widen(*to) + o##k : o##k); \
+    }
 
 KERNEL(NAME, THREADS)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, c)) {
     IN(OPEN_IN)
     OUT(OPEN_OUT)
-    const u64 group = GROUP * (STRIDE * LINES);
-    u64 at = group + THREAD * LINE;
-    if (((0 IN(ADDRESS_IN) OUT(ADDRESS_OUT)) & 15) == 0 && group + STRIDE * LINES <= c.count) {
+    /* Where all memory has the same place within 16 bytes, lines begin as many elements before it. */
+    const bool together = ((0 IN(DIFFERS_IN) OUT(DIFFERS_OUT)) & 15) == 0;
+    const i64 before = together ? (i64)((u64)out0 & 15) / (16 / LINE) : 0;
+    const i64 group = (i64)GROUP * (STRIDE * LINES) - before;
+    i64 at = group + THREAD * LINE;
+    if (together && group >= 0 && group + STRIDE * LINES <= c.count) {
         IN(LINES_IN)
         UNROLL
         for (i32 l = 0; l < LINES; l++) {
@@ -100,11 +110,23 @@ KERNEL(NAME, THREADS)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, c))
         }
         return;
     }
-    /* One by one, neighbours in step: the last group, and where not all is aligned. */
+    /* One by one, neighbours in step: at both ends, and where memory lies differently. */
     at = group + THREAD;
-    for (i32 k = 0; k < LINE * LINES && at < c.count; k++, at += THREADS) {
-        IN(READ_IN)
-        OUT(OUT_VALUE)
-        BODY OUT(WRITE_OUT)
+    for (i32 k = 0; k < LINE * LINES; k += ONES, at += ONES * THREADS) {
+        IN(ONES_IN)
+        UNROLL
+        for (i32 e = 0; e < ONES; e++) {
+            if (at + e * THREADS >= 0 && at + e * THREADS < c.count) {
+                IN(READ_IN)
+            }
+        }
+        UNROLL
+        for (i32 e = 0; e < ONES; e++) {
+            if (at + e * THREADS >= 0 && at + e * THREADS < c.count) {
+                IN(ONE_IN)
+                OUT(OUT_VALUE)
+                BODY OUT(WRITE_OUT)
+            }
+        }
     }
 }

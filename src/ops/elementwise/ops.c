@@ -17,9 +17,10 @@ static mlxn_status record(const mlxn_op *op, const mlxn_op_call *call) {
     const uint64_t elements = (uint64_t)call->batch;
     const mlxn_elementwise_constants constants = {elements, accumulate};
     const bool gpu = call->local_bytes > 0;
-    const uint64_t group = gpu ? MLXN_ELEMENTWISE_THREADS * MLXN_ELEMENTWISE_LINES * 16 / mlxn_dtype_size(call->dtype)
-                               : MLXN_ELEMENTWISE_GROUP;
-    const uint64_t groups = elements / group + (elements % group != 0);
+    const uint64_t line = 16 / mlxn_dtype_size(call->dtype);
+    const uint64_t group = gpu ? MLXN_ELEMENTWISE_THREADS * MLXN_ELEMENTWISE_LINES * line : MLXN_ELEMENTWISE_GROUP;
+    /* The first line of a GPU's may begin before the elements. */
+    const uint64_t spread = gpu ? elements + line - 1 : elements, groups = spread / group + (spread % group != 0);
     return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = op->kernels[call->dtype],
                                                                 .slices = slices,
                                                                 .slice_count = count,
