@@ -164,8 +164,9 @@ MLXN_API size_t mlxn_device_count(void);
 MLXN_API MLXN_NODISCARD mlxn_status mlxn_device_at(size_t index, mlxn_device_info *info);
 
 /* Opens a device by name: "cpu", "cuda:0", "opencl:0". NULL means $MLXN_DEVICE or, where that is unset
- * or empty, the best device present: the first graphics processor of the list, else its first device. `options` may be NULL. MLXN_NOT_FOUND if there is no such device
- * here (the message says why). Destroy it with mlxn_device_destroy.
+ * or empty, the best device present: the first graphics processor of the list, else its first device.
+ * `options` may be NULL. MLXN_NOT_FOUND if there is no such device here (the message says why). Destroy it
+ * with mlxn_device_destroy.
  *
  * The CPU device picks the best instruction set of the machine; the environment variable MLXN_MAX_ISA
  * ("baseline", "avx2", "avx512"; "neon") caps it, for tests. A name that is none of these is an error.
