@@ -24,8 +24,8 @@ static mlxn_buffer *try_buffer(mlxn_device *device, mlxn_dtype dtype, size_t ran
     mlxn_buffer *buffer = NULL;
     const mlxn_status status = mlxn_buffer_create(device, dtype, rank, shape, &buffer);
     if (status != MLXN_OK) {
-        assert_int_equal(status, MLXN_OUT_OF_MEMORY);
         print_message("%s\n", mlxn_last_error());
+        assert_int_equal(status, MLXN_OUT_OF_MEMORY);
     }
     return buffer;
 }
