@@ -27,4 +27,10 @@ for file in $(echo "$files" | grep '\.[ch]$'); do
     END { exit bad }' "$file" >&2 || complain "$file has a macro that should be a function or a template file"
 done
 
+# Not every driver's compiler takes more.
+for file in $(find src/kernels/gpu -type f); do
+  LC_ALL=C grep -n '[^ -~]' "$file" /dev/null >&2 &&
+    complain "$file is embedded as kernel text and has something else than printable ASCII"
+done
+
 conclude "$count" files
