@@ -30,19 +30,18 @@ static void *with_binary(word context, unsigned count, word devices, word length
     return real(context, count, devices, lengths, binaries, taken, error);
 }
 
-/* PoCL is left to its own cache: here it goes by another name, unless a test wants it to be itself. */
-static bool is_pocl, by_its_name;
+/* PoCL is left to its own cache: here it goes by another name, but in the list of devices and where a test wants it to be
+ * itself. */
+static bool by_its_name;
+static const char pocl[] = "Portable Computing Language";
 
 static int platform_info(word platform, unsigned what, size_t bytes, word value, word needed) {
     int (*real)(word, unsigned, size_t, word, word);
     *(void **)&real = real_function("clGetPlatformInfo");
     const int error = real(platform, what, bytes, value, needed);
     enum { PLATFORM_NAME = 0x0902 };
-    if (what == PLATFORM_NAME && value != NULL && strcmp(value, "Portable Computing Language") == 0) {
-        is_pocl = true;
-        if (!by_its_name)
-            strcpy(value, "Another platform");
-    }
+    if (what == PLATFORM_NAME && value != NULL && !by_its_name && strcmp(value, pocl) == 0)
+        strcpy(value, "Another platform");
     return error;
 }
 
@@ -158,19 +157,30 @@ static void no_folder_and_no_cache(void **state) {
 static void what_pocl_keeps_itself_is_not_kept_twice(void **state) {
     (void)state;
     char path[512];
+    mlxn_device_info info = {.size = sizeof info};
+    mlxn_device *device = opencl_device(NULL);
+    OK(mlxn_device_get_info(device, &info));
+    mlxn_device_destroy(device);
+    if (strncmp(info.description, pocl, sizeof pocl - 1) != 0) {
+        print_message("skipped: %s is no PoCL: %s\n", info.name, info.description);
+        skip();
+    }
     by_its_name = true;
-    for (int i = 0; i < 2 && (i == 0 || is_pocl); i++) {
+    for (int i = 0; i < 2; i++) {
         use(folder, 5);
         assert_int_equal(compiled, 1);
         assert_int_equal(loaded, 0);
     }
     by_its_name = false;
-    assert_int_equal(only_file(path), is_pocl ? 0 : 1);
+    assert_int_equal(only_file(path), 0);
 }
 
 static int make_folder(void **state) {
     (void)state;
-    return mkdtemp(folder) != NULL ? 0 : 1;
+    by_its_name = true;
+    const size_t count = mlxn_device_count(); /* makes the list */
+    by_its_name = false;
+    return count > 0 && mkdtemp(folder) != NULL ? 0 : 1;
 }
 
 static int remove_folder(void **state) {
