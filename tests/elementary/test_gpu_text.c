@@ -20,6 +20,8 @@ typedef struct subject {
     const char *op, *way;
     float (*f32)(float x);
     float (*narrow)(float x);
+    float (*f32_quick)(float x, bool *sure);
+    float (*narrow_quick)(float x, bool *sure);
 } subject;
 
 static size_t subject_count(void) {
@@ -29,8 +31,8 @@ static size_t subject_count(void) {
 static subject subject_at(size_t index) {
     const gpu_text *text = texts[index / 2];
     if (index % 2 == 0)
-        return (subject){"exp", text->way, text->exp_f32, text->exp_narrow};
-    return (subject){"log", text->way, text->log_f32, text->log_narrow};
+        return (subject){"exp", text->way, text->exp_f32, text->exp_narrow, text->exp_quick, text->exp_narrow_quick};
+    return (subject){"log", text->way, text->log_f32, text->log_narrow, text->log_quick, text->log_narrow_quick};
 }
 
 static const truth_op *truth_of(const char *op) {
@@ -113,6 +115,81 @@ static void every_half(void **state) {
     }
 }
 
+/* ---- the quick functions ---------------------------------------------------------------------------- */
+
+typedef float (*careful_function)(float x);
+typedef float (*quick_function)(float x, bool *sure);
+
+/* Where the quick function is sure it gives what the careful one does, and it never is where it was not before. Says
+ * whether it is sure. */
+static bool check_quick(const subject *s, const char *dtype, careful_function careful, quick_function quick, float x) {
+    bool sure = true, not_sure = false;
+    const float y = quick(x, &sure);
+    quick(x, &not_sure);
+    if (not_sure)
+        fail_msg("%s_%s %s: 0x%08x makes it sure", s->op, dtype, s->way, half_bits(x));
+    if (sure && half_bits(y) != half_bits(careful(x)))
+        fail_msg("%s_%s %s: 0x%08x quickly gives 0x%08x, and it is sure; expected 0x%08x", s->op, dtype, s->way,
+                 half_bits(x), half_bits(y), half_bits(careful(x)));
+    return sure;
+}
+
+/* All bits alike, all inputs that have a result like any other, the neighbourhood of 1, and the edges of the exponents. */
+static float draw_input(uint64_t *random, int i) {
+    const uint32_t bits = (uint32_t)random_next(random);
+    switch (i % 4) {
+    case 0:
+        return half_float(bits);
+    case 1:
+        return half_float((bits & 0x80000000u) | (0x33000000u + bits % 0x10000000u)); /* 2^-25 to 128 */
+    case 2:
+        return half_float(0x3f800000u + (uint32_t)((int32_t)bits / (1 << i / 4 % 24)) / 128);
+    default:
+        return half_float((bits & 0xff800000u) + (uint32_t)random_between(random, -40, 40));
+    }
+}
+
+static void quick_where_sure(void **state) {
+    (void)state;
+    enum { TRIES = 400000 };
+    const int tries = test_is_slow_here() ? TRIES / 10 : TRIES;
+    const uint64_t seed = test_seed((uint64_t)time(NULL));
+    printf("MLXN_TEST_SEED=%llu\n", (unsigned long long)seed);
+    uint64_t random = seed;
+    for (size_t k = 0; k < subject_count(); k++) {
+        const subject s = subject_at(k);
+        int usual = 0, sure = 0;
+        for (int i = 0; i < tries; i++) {
+            const float x = draw_input(&random, i);
+            const bool is_sure = check_quick(&s, "f32", s.f32, s.f32_quick, x);
+            const bool is_usual = x > 0x1p-20f && x < 80.0f;
+            usual += is_usual;
+            sure += is_usual && is_sure;
+        }
+        /* It serves only if it nearly always is. */
+        if (sure < usual - usual / 50)
+            test_fail(seed, "%s_f32 %s: only %d of %d are sure", s.op, s.way, sure, usual);
+    }
+}
+
+static void quick_of_every_half(void **state) {
+    (void)state;
+    static const mlxn_dtype dtypes[] = {MLXN_F16, MLXN_BF16};
+    for (size_t k = 0; k < subject_count(); k++) {
+        const subject s = subject_at(k);
+        for (size_t d = 0; d < 2; d++)
+            for (uint32_t input = 0; input <= 0xffff; input++) {
+                const float x = half_widen(dtypes[d], input);
+                const bool sure = check_quick(&s, mlxn_dtype_name(dtypes[d]), s.narrow, s.narrow_quick, x);
+                check_quick(&s, "f32", s.f32, s.f32_quick, x);
+                if (!sure && x > 0x1p-14f && x < 80.0f)
+                    fail_msg("%s_%s %s: 0x%04x is not sure", s.op, mlxn_dtype_name(dtypes[d]), s.way, input);
+            }
+    }
+}
+
+/* ---- single inputs ---------------------------------------------------------------------------------- */
+
 static void special_values(void **state) {
     (void)state;
     for (size_t k = 0; k < subject_count(); k++) {
@@ -120,8 +197,10 @@ static void special_values(void **state) {
         const mlxn_op_info *op = mlxn_op_find(s.op);
         assert_non_null(op);
         assert_true(op->special_count > 0);
-        for (size_t i = 0; i < op->special_count; i++)
+        for (size_t i = 0; i < op->special_count; i++) {
             check_one(&s, op->special[i].in[0], op->special[i].out[0]);
+            check_quick(&s, "f32", s.f32, s.f32_quick, half_float(op->special[i].in[0]));
+        }
     }
 }
 
@@ -142,8 +221,10 @@ static void hardest_of_exp(void **state) {
     load_hard("tests/data/exp_f32_hard_y.npy", expected);
     for (size_t k = 0; k < subject_count(); k += 2) {
         const subject s = subject_at(k);
-        for (size_t i = 0; i < EXP_HARD; i++)
+        for (size_t i = 0; i < EXP_HARD; i++) {
             check_one(&s, inputs[i], expected[i]);
+            check_quick(&s, "f32", s.f32, s.f32_quick, half_float(inputs[i]));
+        }
     }
 }
 
@@ -165,8 +246,10 @@ static void hardest_of_log(void **state) {
     const truth_op *truth = truth_of("log");
     for (size_t k = 1; k < subject_count(); k += 2) {
         const subject s = subject_at(k);
-        for (size_t i = 0; i < sizeof log_hard / sizeof *log_hard; i++)
+        for (size_t i = 0; i < sizeof log_hard / sizeof *log_hard; i++) {
             check_one(&s, log_hard[i], truth_result(truth, TRUTH_MPFR, MLXN_F32, log_hard[i]));
+            check_quick(&s, "f32", s.f32, s.f32_quick, half_float(log_hard[i]));
+        }
     }
 }
 
@@ -195,8 +278,9 @@ static void log_in_integers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(special_values),  cmocka_unit_test(hardest_of_exp), cmocka_unit_test(hardest_of_log),
-        cmocka_unit_test(log_in_integers), cmocka_unit_test(every_half),     cmocka_unit_test(f32_blocks),
+        cmocka_unit_test(special_values),   cmocka_unit_test(hardest_of_exp),      cmocka_unit_test(hardest_of_log),
+        cmocka_unit_test(log_in_integers),  cmocka_unit_test(every_half),          cmocka_unit_test(f32_blocks),
+        cmocka_unit_test(quick_where_sure), cmocka_unit_test(quick_of_every_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
