@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/environment.h"
+
 /* Every open device. Before a fork all locks are taken, in the order list, compilations, devices, registries, so that the
  * child finds none of them held by a thread that it has not. */
 static mlxn_device *open_devices;
@@ -55,11 +57,19 @@ static const mlxn_backend *entry_at(size_t *index) {
     return NULL;
 }
 
-size_t mlxn_device_count(void) {
+/* The entries of all backends. */
+static size_t count_entries(void) {
     size_t count = 0;
     for (size_t i = 0; i < mlxn_backend_count; i++) {
         count += mlxn_backends[i]->count();
     }
+    return count;
+}
+
+size_t mlxn_device_count(void) {
+    const fenv_t callers = mlxn_enter_driver();
+    const size_t count = count_entries();
+    mlxn_leave_driver(&callers);
     return count;
 }
 
@@ -120,15 +130,17 @@ mlxn_status mlxn_device_at(size_t index, mlxn_device_info *info) {
                                       : "mlxn_device_at: info->size is %zu, expected %zu",
                          info == NULL ? (size_t)0 : info->size, sizeof *info);
     }
-    if (index >= mlxn_device_count()) {
-        return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_at: there is no entry %zu, the list has %zu", index,
-                         mlxn_device_count());
+    const size_t count = mlxn_device_count();
+    if (index >= count) {
+        return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_at: there is no entry %zu, the list has %zu", index, count);
     }
+    const fenv_t callers = mlxn_enter_driver();
     mlxn_device_info best;
     size_t best_index = 0;
     const mlxn_backend *backend = entry_at(&index);
     describe(backend, index, info);
     info->is_default = find(NULL, &best_index, &best) == backend && best_index == index;
+    mlxn_leave_driver(&callers);
     return MLXN_OK;
 }
 
@@ -175,11 +187,26 @@ static void free_device(mlxn_device *device) {
     mlxn_free(&allocator, device, sizeof *device);
 }
 
-mlxn_status mlxn_device_open(const char *name, const mlxn_device_options *options, mlxn_device **device) {
-    if (device == NULL) {
-        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_open: device is NULL");
+/* Says that there is no device called `name`, and what there is of its kind. */
+static mlxn_status no_device(const char *name, const char *source) {
+    for (size_t i = 0; i < mlxn_backend_count; i++) {
+        const mlxn_backend *backend = mlxn_backends[i];
+        if (may_have(backend, name)) {
+            mlxn_device_info first;
+            const size_t count = backend->count();
+            describe(backend, 0, &first);
+            return count == 1 && !first.available
+                       ? mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_open: there is no device \"%.40s\" here%s: %s", name,
+                                   source, first.reason)
+                       : mlxn_fail(MLXN_NOT_FOUND,
+                                   "mlxn_device_open: there is no device \"%.40s\" here%s: the first of %zu is %s",
+                                   name, source, count, first.name);
+        }
     }
-    *device = NULL;
+    return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_open: there is no device \"%.40s\" here%s", name, source);
+}
+
+static mlxn_status open_device(const char *name, const mlxn_device_options *options, mlxn_device **device) {
     mlxn_status status = check_options(options);
     if (status != MLXN_OK) {
         return status;
@@ -189,8 +216,7 @@ mlxn_status mlxn_device_open(const char *name, const mlxn_device_options *option
     const mlxn_backend *backend = find(name, &index, &info);
     if (backend == NULL) {
         const char *asked = name != NULL ? name : getenv("MLXN_DEVICE");
-        return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_open: there is no device \"%.40s\" here%s",
-                         asked != NULL ? asked : "", name == NULL ? " (MLXN_DEVICE names it)" : "");
+        return no_device(asked != NULL ? asked : "", name == NULL ? " (MLXN_DEVICE names it)" : "");
     }
     if (!info.available) {
         return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_open: %s is not available: %s", info.name, info.reason);
@@ -214,6 +240,17 @@ mlxn_status mlxn_device_open(const char *name, const mlxn_device_options *option
     link_device(opened);
     *device = opened;
     return MLXN_OK;
+}
+
+mlxn_status mlxn_device_open(const char *name, const mlxn_device_options *options, mlxn_device **device) {
+    if (device == NULL) {
+        return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_open: device is NULL");
+    }
+    *device = NULL;
+    const fenv_t callers = mlxn_enter_driver();
+    const mlxn_status status = open_device(name, options, device);
+    mlxn_leave_driver(&callers);
+    return status;
 }
 
 mlxn_device *mlxn_device_retain(mlxn_device *device) {

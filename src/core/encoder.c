@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/environment.h"
+
 /* Records and what follows them live in chunks that a reset keeps. */
 typedef struct chunk {
     struct chunk *next;
@@ -306,6 +308,15 @@ mlxn_status mlxn_encoder_scratch(mlxn_encoder *encoder, size_t bytes, mlxn_slice
     return MLXN_OK;
 }
 
+/* The CPU device sees to the floating-point environment itself. */
+static mlxn_status commit_to_driver(mlxn_encoder *encoder) {
+    mlxn_device *device = encoder->device;
+    const fenv_t callers = mlxn_enter_driver();
+    const mlxn_status status = device->backend->commit(device, &encoder->list, encoder->timing);
+    mlxn_leave_driver(&callers);
+    return status;
+}
+
 mlxn_status mlxn_encoder_commit(mlxn_encoder *encoder) {
     if (encoder == NULL) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_encoder_commit: encoder is NULL");
@@ -316,7 +327,9 @@ mlxn_status mlxn_encoder_commit(mlxn_encoder *encoder) {
     mlxn_device *device = encoder->device;
     encoder->committed = true;
     pthread_mutex_lock(&device->lock);
-    const mlxn_status status = device->backend->commit(device, &encoder->list, encoder->timing);
+    const mlxn_status status = device->backend->compile == NULL
+                                   ? device->backend->commit(device, &encoder->list, encoder->timing)
+                                   : commit_to_driver(encoder);
     pthread_mutex_unlock(&device->lock);
     encoder->timed = encoder->timing && status == MLXN_OK;
     return status;

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "core/device.h"
+#include "core/environment.h"
 
 void mlxn_registry_init(mlxn_registry *registry) {
     *registry = (mlxn_registry){.lock = PTHREAD_MUTEX_INITIALIZER, .compiling = PTHREAD_MUTEX_INITIALIZER};
@@ -170,8 +171,11 @@ static mlxn_status compile_once(mlxn_device *device, mlxn_kernel *kernel) {
     if (kernel->compiled != NULL) {
         return MLXN_OK;
     }
+    const fenv_t callers = mlxn_enter_driver();
     const mlxn_status status = device->backend->compile(device, kernel);
-    if (status == MLXN_COMPILE_FAILED) { /* other failures are not the text's, and may pass */
+    mlxn_leave_driver(&callers);
+    /* Our own texts compile: what failed there, as any other failure, is not the text's, and may pass. */
+    if (status == MLXN_COMPILE_FAILED && !kernel->built_in) {
         remember_failure(device, kernel);
     }
     return status;

@@ -181,11 +181,62 @@ static void standard_environment_is_kept(void **state) {
     mlxn_device_destroy(device);
 }
 
+/* Looking for devices, opening one and compiling for it load whole drivers, which enabled traps must not stop. */
+static void drivers_see_the_default_environment(void **state) {
+    (void)state;
+    fenv_t kept;
+    assert_int_equal(fegetenv(&kept), 0);
+    fesetround(FE_UPWARD);
+#if defined(__x86_64__)
+    feenableexcept(FE_ALL_EXCEPT);
+#endif
+    const size_t count = mlxn_device_count();
+    const int rounding = fegetround();
+    fesetenv(&kept);
+    assert_int_equal(rounding, FE_UPWARD);
+    for (size_t i = 0; i < count; i++) {
+        mlxn_device_info info = {.size = sizeof info};
+        OK(mlxn_device_at(i, &info));
+        if (!info.available)
+            continue;
+        const uint32_t hard[] = {0xff800000u, 0x7fc00000u, 0xc2b40000u, 0x7f800001u, 0x00000001u};
+        const uint32_t expected[] = {0, 0x7fc00000u, 0x0008ec28u, 0x7fc00000u, 0x3f800000u};
+        mlxn_device *device = NULL;
+#if defined(__x86_64__)
+        feenableexcept(FE_ALL_EXCEPT);
+#endif
+        mlxn_status status = mlxn_device_open(info.name, NULL, &device);
+        fesetenv(&kept);
+        OK(status);
+        mlxn_buffer *x = test_vector(device, MLXN_F32, 5), *y = test_vector(device, MLXN_F32, 5);
+        OK(mlxn_buffer_write(x, 0, sizeof hard, hard));
+        mlxn_encoder *encoder = test_encoder(device);
+        feclearexcept(FE_ALL_EXCEPT);
+#if defined(__x86_64__)
+        feenableexcept(FE_ALL_EXCEPT);
+#endif
+        mlxn_exp(encoder, x, y);
+        status = mlxn_encoder_commit_and_wait(encoder);
+        const int raised = fetestexcept(FE_ALL_EXCEPT);
+        fesetenv(&kept);
+        OK(status);
+        assert_int_equal(raised, 0);
+        uint32_t got[5];
+        OK(mlxn_buffer_read(y, 0, sizeof got, got));
+        assert_memory_equal(got, expected, sizeof expected);
+        mlxn_encoder_destroy(encoder);
+        mlxn_buffer_destroy(x);
+        mlxn_buffer_destroy(y);
+        mlxn_device_destroy(device);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_and_environment_are_kept),
         cmocka_unit_test(kernels_run_in_the_default_environment),
         cmocka_unit_test(standard_environment_is_kept),
+        cmocka_unit_test(drivers_see_the_default_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
