@@ -265,6 +265,10 @@ static void arguments_and_groups_that_do_not_suit(void **state) {
          {.bindings = bindings, .constants = constants, .constant_bytes = 8, .group = {1024, 1024, 1}}},
         {"extent 1 of the grid, 9223372036854775808 groups of 2",
          {.bindings = bindings, .constants = constants, .constant_bytes = 8, .grid = {1, 1ull << 63}, .group = {1, 2}}},
+        {"a grid of 4294967296 x 1 x 1 groups, expected at most 4294967295",
+         {.bindings = bindings, .constants = constants, .constant_bytes = 8, .grid = {1ull << 32}}},
+        {"a grid of 65536 x 256 x 256 groups, expected at most 4294967295",
+         {.bindings = bindings, .constants = constants, .constant_bytes = 8, .grid = {65536, 256, 256}}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mlxn_encoder *encoder = test_encoder(device);
@@ -292,6 +296,66 @@ static void arguments_and_groups_that_do_not_suit(void **state) {
     mlxn_buffer_destroy(y);
 }
 
+/* As many arguments as the dispatch gives, but others: not for a driver to see. */
+static void arguments_of_another_kind(void **state) {
+    (void)state;
+    device = opencl_device(NULL);
+    mlxn_buffer *y = numbers(64);
+    const int32_t constants[2] = {1, 2};
+    const struct {
+        const char *arguments;
+        bool constants, local;
+        const char *message; /* NULL: it suits */
+    } cases[] = {
+        {"global float *a, global float *b", false, false, "argument 1 of k1 is __global float*, expected a ulong"},
+        {"ulong a, global float *b", false, false, "argument 0 of k2 is ulong, expected a __global pointer"},
+        {"local float *a, ulong b", false, false, "argument 0 of k3 is __local float*, expected a __global pointer"},
+        {"global float *a, uint b", false, false, "argument 1 of k4 is uint, expected a ulong"},
+        {"global float *a, double b", false, false, "argument 1 of k5 is double, expected a ulong"},
+        {"global float *a, int2 b", false, false, "argument 1 of k6 is int2, expected a ulong"},
+        {"global float *a, local int *b", false, false, "argument 1 of k7 is __local int*, expected a ulong"},
+        {"global float *a, sampler_t b", false, false, "argument 1 of k8 is sampler_t, expected a ulong"},
+        {"read_only image2d_t a, ulong b", false, false, "argument 0 of k9 is image2d_t, expected a __global pointer"},
+        {"global float *a, ulong b, global int *c", true, false,
+         "argument 2 of k10 is __global int*, expected the constants"},
+        {"global float *a, ulong b, local int *c", true, false,
+         "argument 2 of k11 is __local int*, expected the constants"},
+        {"global float *a, ulong b, sampler_t c", true, false,
+         "argument 2 of k12 is sampler_t, expected the constants"},
+        {"global float *a, ulong b, int2 c", false, true, "argument 2 of k13 is int2, expected a __local pointer"},
+        {"global float *a, ulong b, local int *c, int2 d", true, true,
+         "argument 2 of k14 is __local int*, expected the constants"},
+        {"global const float *restrict a, const ulong b, pair c, local int *d", true, true, NULL},
+        {"pointer a, unsigned long b, int2 c", true, false, NULL},
+        {"constant float *a, word b, struct two c", true, false, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[8], source[512];
+        snprintf(name, sizeof name, "k%zu", i + 1);
+        snprintf(source, sizeof source,
+                 "typedef struct two { int v[2]; } pair;\ntypedef global int *pointer;\ntypedef ulong word;\n"
+                 "kernel void %s(%s) {}\n",
+                 name, cases[i].arguments);
+        OK(mlxn_registry_add_source(device, name, source));
+        mlxn_encoder *encoder = test_encoder(device);
+        OK(mlxn_encoder_dispatch(encoder, &(mlxn_dispatch){.size = sizeof(mlxn_dispatch),
+                                                           .kernel = name,
+                                                           .bindings = &(mlxn_binding){y, MLXN_READ},
+                                                           .binding_count = 1,
+                                                           .constants = cases[i].constants ? constants : NULL,
+                                                           .constant_bytes = cases[i].constants ? 8 : 0,
+                                                           .grid = {1, 1, 1},
+                                                           .group = {1, 1, 1},
+                                                           .local_bytes = cases[i].local ? 64 : 0}));
+        if (cases[i].message != NULL)
+            FAILS_WITH(MLXN_INVALID_ARGUMENT, cases[i].message, mlxn_encoder_commit(encoder));
+        else
+            OK(mlxn_encoder_commit_and_wait(encoder));
+        mlxn_encoder_destroy(encoder);
+    }
+    mlxn_buffer_destroy(y);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(buffers_offsets_and_constants, open_device, close_device),
@@ -303,6 +367,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_wrong_entry_point, open_device, close_device),
         cmocka_unit_test_setup_teardown(what_the_registry_refuses, open_device, close_device),
         cmocka_unit_test_setup_teardown(arguments_and_groups_that_do_not_suit, open_device, close_device),
+        cmocka_unit_test_setup_teardown(arguments_of_another_kind, open_device, close_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

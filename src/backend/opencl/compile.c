@@ -29,7 +29,8 @@ static mlxn_status source_of(const mlxn_device *device, const mlxn_kernel *kerne
         made->pieces[made->count++] = *piece;
     }
     snprintf(made->options, sizeof made->options,
-             "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -DMLXN_F64=%d", state->f64);
+             "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -DMLXN_F64=%d%s", state->f64,
+             kernel->built_in ? "" : " -cl-kernel-arg-info"); /* arguments.c asks for it */
     return MLXN_OK;
 }
 
@@ -170,6 +171,9 @@ static mlxn_status finish_kernel(mlxn_device *device, const mlxn_kernel *kernel,
     if (made->kernel != NULL) {
         error = describe(device->state, made);
         if (error == CL_SUCCESS) {
+            if (!kernel->built_in) {
+                mlxn_opencl_note_arguments(made);
+            }
             return MLXN_OK;
         }
         mlxn_cl.ReleaseKernel(made->kernel);

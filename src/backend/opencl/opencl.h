@@ -20,6 +20,19 @@ typedef struct mlxn_opencl_state {
     _Atomic(uintptr_t) next_address;
 } mlxn_opencl_state;
 
+/* What a user's kernel declares an argument to be. A value may be of a typedef's name, and so a ulong too. */
+typedef enum mlxn_opencl_argument {
+    MLXN_OPENCL_UNKNOWN, /* the driver does not tell */
+    MLXN_OPENCL_MEMORY,  /* a __global or __constant pointer */
+    MLXN_OPENCL_LOCAL,   /* a __local pointer */
+    MLXN_OPENCL_ULONG,
+    MLXN_OPENCL_NUMBER, /* another number, or a vector */
+    MLXN_OPENCL_VALUE,  /* of another type */
+    MLXN_OPENCL_OTHER,  /* an image, a sampler */
+} mlxn_opencl_argument;
+
+enum { MLXN_OPENCL_MAX_ARGUMENTS = 2 * MLXN_MAX_BINDINGS + 2 }; /* of a dispatch */
+
 /* kernel->compiled. A kernel's arguments are set with the device's lock held. */
 typedef struct mlxn_opencl_kernel {
     cl_program program;
@@ -28,6 +41,7 @@ typedef struct mlxn_opencl_kernel {
     size_t most_threads;
     size_t group[3];      /* what the text demands, or zeros */
     uint64_t local_bytes; /* that the text declares */
+    unsigned char kinds[MLXN_OPENCL_MAX_ARGUMENTS];
 } mlxn_opencl_kernel;
 
 /* The failure of a driver's function. `of` names what it was called for. */
@@ -38,6 +52,12 @@ mlxn_status mlxn_opencl_check_fork(const mlxn_device *device);
 
 mlxn_status mlxn_opencl_compile(mlxn_device *device, mlxn_kernel *kernel);
 void mlxn_opencl_unload(mlxn_device *device, mlxn_kernel *kernel);
+
+/* Asks the driver for the kinds of the arguments of a user's kernel. */
+void mlxn_opencl_note_arguments(mlxn_opencl_kernel *compiled);
+
+/* Fails if they are not what the dispatch gives, which is as many. */
+mlxn_status mlxn_opencl_check_arguments(const mlxn_device *device, const mlxn_record *record);
 
 mlxn_status mlxn_opencl_commit(mlxn_device *device, mlxn_list *list, bool timing);
 mlxn_status mlxn_opencl_wait(mlxn_device *device, mlxn_list *list);

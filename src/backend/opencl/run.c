@@ -40,13 +40,19 @@ static mlxn_status check(const mlxn_device *device, const mlxn_record *record) {
                              name, group[0], group[1], group[2], compiled->most_threads);
         }
     }
+    if (record->groups > UINT32_MAX) { /* which drivers count in 32 bits: PoCL ends the process */
+        return mlxn_fail(
+            MLXN_INVALID_ARGUMENT,
+            "%s: %.80s: a grid of %" PRIu64 " x %" PRIu64 " x %" PRIu64 " groups, expected at most %u groups in all",
+            device_name, name, record->call.grid[0], record->call.grid[1], record->call.grid[2], UINT32_MAX);
+    }
     if (compiled->local_bytes + record->local_bytes > device->local_bytes) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT,
                          "%s: %.80s: %u bytes of local memory besides the kernel's %" PRIu64
                          ", expected at most %zu together",
                          device_name, name, record->local_bytes, compiled->local_bytes, device->local_bytes);
     }
-    return MLXN_OK;
+    return record->kernel->built_in ? MLXN_OK : mlxn_opencl_check_arguments(device, record);
 }
 
 /* ---- one dispatch --------------------------------------------------------------------------------- */
