@@ -30,9 +30,17 @@ typedef int (*ten)(word, word, word, word, word, word, word, word, word, word);
 FAKE_INT(EnqueueReadBuffer)
 FAKE_INT(EnqueueWriteBuffer)
 FAKE_INT(EnqueueFillBuffer)
-FAKE_INT(SetKernelArg)
 FAKE_INT(Flush)
 FAKE_INT(Finish)
+
+static int arguments_set;
+
+static int fake_SetKernelArg(word kernel, unsigned index, size_t bytes, word value) {
+    int (*real)(word, unsigned, size_t, word);
+    *(void **)&real = real_function("clSetKernelArg");
+    arguments_set++;
+    return fails("clSetKernelArg") ? code : real(kernel, index, bytes, value);
+}
 
 static unsigned events_waited_for; /* by the last dispatch */
 
@@ -144,6 +152,43 @@ static void commits_that_fail(void **state) {
     fail_next("clFlush", -36);
     FAILS_WITH(MLXN_DEVICE_FAILED, "clFlush", mlxn_encoder_commit(encoder));
     OK(mlxn_encoder_wait(encoder));
+}
+
+/* The driver finds out that constants are of a wrong size: before anything of the list has run, with timing or without. And
+ * what it has taken once it is not asked about again. */
+static void constants_of_a_wrong_size(void **state) {
+    (void)state;
+    device = opencl_device(NULL);
+    opencl_kernel(device, "kernel void k(global int *y, ulong at, int2 c) { y[0] += c.x; }\n");
+    y = test_vector(device, MLXN_I32, 1);
+    const int32_t constants[4] = {1};
+    for (int timing = 0; timing < 2; timing++) {
+        OK(mlxn_encoder_create(
+            device, &(mlxn_encoder_options){.size = sizeof(mlxn_encoder_options), .timing = timing > 0}, &encoder));
+        const int before = value();
+        opencl_dispatch dispatch = {
+            .bindings = (const mlxn_binding[]){{y, MLXN_READ_WRITE}, {0}}, .constants = constants, .constant_bytes = 8};
+        OK(opencl_record(encoder, &dispatch));
+        dispatch.constant_bytes = 16;
+        OK(opencl_record(encoder, &dispatch));
+        for (int i = 0; i < 2; i++) {
+            FAILS_WITH(MLXN_INVALID_ARGUMENT, "clSetKernelArg for k gave CL_INVALID_ARG_SIZE",
+                       mlxn_encoder_commit(encoder));
+            OK(mlxn_encoder_wait(encoder));
+            assert_int_equal(value(), before);
+        }
+        OK(mlxn_encoder_reset(encoder));
+        dispatch.constant_bytes = 8;
+        OK(opencl_record(encoder, &dispatch));
+        OK(opencl_record(encoder, &dispatch));
+        OK(mlxn_encoder_commit_and_wait(encoder));
+        arguments_set = 0;
+        OK(mlxn_encoder_commit_and_wait(encoder));
+        assert_int_equal(arguments_set, 2 * 3);
+        assert_int_equal(value(), before + 4);
+        mlxn_encoder_destroy(encoder);
+        encoder = NULL;
+    }
 }
 
 static void compilations_that_fail(void **state) {
@@ -340,6 +385,7 @@ int main(void) {
     fake_function("clGetEventInfo", (void *)(uintptr_t)fake_get_event_info);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(commits_that_fail, prepare, clean),
+        cmocka_unit_test_setup_teardown(constants_of_a_wrong_size, prepare, clean),
         cmocka_unit_test_setup_teardown(compilations_that_fail, prepare, clean),
         cmocka_unit_test_setup_teardown(work_that_fails, prepare, clean),
         cmocka_unit_test_setup_teardown(copies_and_memory_that_fail, prepare, clean),

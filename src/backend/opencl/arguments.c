@@ -117,6 +117,25 @@ static mlxn_status check_kinds(const mlxn_device *device, const mlxn_record *rec
     return status;
 }
 
+/* Whether the kernel has taken arguments of these sizes before. All other sizes are the same in every dispatch. */
+static bool is_taken(const mlxn_opencl_kernel *compiled, const mlxn_record *record) {
+    return compiled->taken && compiled->taken_constant_bytes == record->constant_bytes &&
+           compiled->taken_local_bytes == record->local_bytes;
+}
+
 mlxn_status mlxn_opencl_check_arguments(const mlxn_device *device, const mlxn_record *record) {
-    return check_kinds(device, record);
+    mlxn_opencl_kernel *compiled = record->kernel->compiled;
+    if (is_taken(compiled, record)) {
+        return MLXN_OK;
+    }
+    mlxn_status status = check_kinds(device, record);
+    if (status == MLXN_OK) {
+        status = mlxn_opencl_set_arguments(device, record);
+    }
+    if (status == MLXN_OK) {
+        compiled->taken = true;
+        compiled->taken_constant_bytes = record->constant_bytes;
+        compiled->taken_local_bytes = record->local_bytes;
+    }
+    return status;
 }

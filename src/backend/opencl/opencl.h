@@ -42,6 +42,8 @@ typedef struct mlxn_opencl_kernel {
     size_t group[3];      /* what the text demands, or zeros */
     uint64_t local_bytes; /* that the text declares */
     unsigned char kinds[MLXN_OPENCL_MAX_ARGUMENTS];
+    bool taken; /* the driver took arguments, with so many bytes of constants and of local memory */
+    uint32_t taken_constant_bytes, taken_local_bytes;
 } mlxn_opencl_kernel;
 
 /* The failure of a driver's function. `of` names what it was called for. */
@@ -56,8 +58,12 @@ void mlxn_opencl_unload(mlxn_device *device, mlxn_kernel *kernel);
 /* Asks the driver for the kinds of the arguments of a user's kernel. */
 void mlxn_opencl_note_arguments(mlxn_opencl_kernel *compiled);
 
-/* Fails if they are not what the dispatch gives, which is as many. */
+/* Fails if they are not what the dispatch gives, which is as many, or the driver does not take it. Called before anything
+ * of a list runs. */
 mlxn_status mlxn_opencl_check_arguments(const mlxn_device *device, const mlxn_record *record);
+
+/* Sets the kernel's arguments, with the device's lock held. */
+mlxn_status mlxn_opencl_set_arguments(const mlxn_device *device, const mlxn_record *record);
 
 mlxn_status mlxn_opencl_commit(mlxn_device *device, mlxn_list *list, bool timing);
 mlxn_status mlxn_opencl_wait(mlxn_device *device, mlxn_list *list);

@@ -57,7 +57,7 @@ static mlxn_status check(const mlxn_device *device, const mlxn_record *record) {
 
 /* ---- one dispatch --------------------------------------------------------------------------------- */
 
-static cl_int set_arguments(const mlxn_record *record, cl_kernel kernel) {
+static cl_int set_all(const mlxn_record *record, cl_kernel kernel) {
     cl_uint index = 0;
     cl_int error = CL_SUCCESS;
     for (uint32_t i = 0; i < record->slice_count && error == CL_SUCCESS; i++) {
@@ -88,20 +88,26 @@ static mlxn_status refused(const mlxn_device *device, const char *function, cons
                : mlxn_opencl_failed(device, function, name, error);
 }
 
+mlxn_status mlxn_opencl_set_arguments(const mlxn_device *device, const mlxn_record *record) {
+    const mlxn_opencl_kernel *compiled = record->kernel->compiled;
+    const cl_int error = set_all(record, compiled->kernel);
+    return error == CL_SUCCESS ? MLXN_OK : refused(device, "clSetKernelArg", record->kernel->name, error);
+}
+
 /* `after`, unless NULL, is an event that comes earlier in the queue: the dispatch fails if that has failed. */
 static mlxn_status enqueue(mlxn_device *device, const mlxn_record *record, cl_command_queue queue, cl_event after,
                            cl_event *event) {
     const mlxn_opencl_kernel *compiled = record->kernel->compiled;
-    cl_int error = set_arguments(record, compiled->kernel);
-    if (error != CL_SUCCESS) {
-        return refused(device, "clSetKernelArg", record->kernel->name, error);
+    const mlxn_status status = mlxn_opencl_set_arguments(device, record);
+    if (status != MLXN_OK) {
+        return status;
     }
     const uint64_t *grid = record->call.grid;
     const size_t local[3] = {record->group[0], record->group[1], record->group[2]};
     const size_t global[3] = {grid[0] * local[0], grid[1] * local[1], grid[2] * local[2]};
     const cl_uint dimensions = global[2] > 1 ? 3 : global[1] > 1 ? 2 : 1;
-    error = mlxn_cl.EnqueueNDRangeKernel(queue, compiled->kernel, dimensions, NULL, global, local,
-                                         after != NULL ? 1 : 0, after != NULL ? &after : NULL, event);
+    const cl_int error = mlxn_cl.EnqueueNDRangeKernel(queue, compiled->kernel, dimensions, NULL, global, local,
+                                                      after != NULL ? 1 : 0, after != NULL ? &after : NULL, event);
     return error == CL_SUCCESS ? MLXN_OK : refused(device, "clEnqueueNDRangeKernel", record->kernel->name, error);
 }
 
