@@ -34,6 +34,22 @@ static int no_platforms(unsigned room, void **platforms, unsigned *count) {
     return -1001;
 }
 
+static int no_devices(void *platform, uint64_t type, unsigned room, void **devices, unsigned *count) {
+    (void)platform;
+    (void)type;
+    (void)room;
+    (void)devices;
+    (void)count;
+    return -6;
+}
+
+static int failing_platforms(unsigned room, void **platforms, unsigned *count) {
+    (void)room;
+    (void)platforms;
+    (void)count;
+    return -6;
+}
+
 /* In a child, whose library has not looked for devices yet: every OpenCL entry must say `expected`. */
 static int entries_say(const char *expected) {
     mlxn_device_info info = {.size = sizeof info};
@@ -90,7 +106,7 @@ static void reasons(void **state) {
     };
     static const struct {
         const char *expected;
-        bool no_loader, no_platforms;
+        bool no_loader, no_platforms, failing_platforms, no_devices;
         const char *missing;
         unsigned what;
         uint64_t clear;
@@ -98,6 +114,9 @@ static void reasons(void **state) {
     } cases[] = {
         {"no OpenCL loader", .no_loader = true},
         {"no driver is installed", .no_platforms = true},
+        {"clGetPlatformIDs gave CL_OUT_OF_HOST_MEMORY (-6)", .failing_platforms = true},
+        {" gave CL_OUT_OF_HOST_MEMORY (-6)", .no_devices = true},
+        {"clGetDeviceIDs of ", .no_devices = true},
         {"older than OpenCL 1.2", .missing = "clEnqueueFillBuffer"},
         {"not available", .what = AVAILABLE, .clear = 1},
         {"no compiler", .what = COMPILER, .clear = 1},
@@ -126,6 +145,10 @@ static void reasons(void **state) {
             fake_function("clGetDeviceInfo", (void *)(uintptr_t)changed_device_info);
             if (cases[i].no_platforms)
                 fake_function("clGetPlatformIDs", (void *)(uintptr_t)no_platforms);
+            if (cases[i].failing_platforms)
+                fake_function("clGetPlatformIDs", (void *)(uintptr_t)failing_platforms);
+            if (cases[i].no_devices)
+                fake_function("clGetDeviceIDs", (void *)(uintptr_t)no_devices);
             _exit(entries_say(cases[i].expected));
         }
         int status = -1;
@@ -188,20 +211,44 @@ static void the_list(void **state) {
     FAILS(MLXN_NOT_FOUND, mlxn_device_open("opencl", NULL, &device));
 }
 
+/* The list says what an open device says. */
+static void expect_detail(const char *name, const char *part) {
+    mlxn_device *device = NULL;
+    mlxn_device_info opened = {.size = sizeof opened}, listed = {.size = sizeof listed};
+    OK(mlxn_device_open(name, NULL, &device));
+    OK(mlxn_device_get_info(device, &opened));
+    assert_non_null(strstr(opened.detail, part));
+    for (size_t i = 0; strcmp(listed.name, name) != 0; i++)
+        OK(mlxn_device_at(i, &listed));
+    assert_string_equal(listed.detail, opened.detail);
+    mlxn_device_destroy(device);
+}
+
 static void the_switch_for_f64(void **state) {
     (void)state;
     if (!opencl_is_here())
         skip();
     mlxn_device *device = NULL;
     mlxn_device_info info = {.size = sizeof info};
-    setenv("MLXN_OPENCL_F64", "off", 1);
     OK(mlxn_device_open("opencl:0", NULL, &device));
     OK(mlxn_device_get_info(device, &info));
-    assert_non_null(strstr(info.detail, "no f64"));
     mlxn_device_destroy(device);
-    setenv("MLXN_OPENCL_F64", "maybe", 1);
-    FAILS_WITH(MLXN_INVALID_ARGUMENT, "MLXN_OPENCL_F64 is \"maybe\", expected on or off",
-               mlxn_device_open("opencl:0", NULL, &device));
+    const bool f64 = strstr(info.detail, "no f64") == NULL;
+    setenv("MLXN_OPENCL_F64", "off", 1);
+    expect_detail("opencl:0", f64 ? ", f64 switched off" : ", no f64");
+    setenv("MLXN_OPENCL_F64", "on", 1);
+    expect_detail("opencl:0", f64 ? ", f64" : ", no f64");
+    setenv("MLXN_OPENCL_F64", "", 1);
+    expect_detail("opencl:0", f64 ? ", f64" : ", no f64");
+    static const char *const wrong[] = {"maybe", "OFF", "0", " "};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char expected[80];
+        setenv("MLXN_OPENCL_F64", wrong[i], 1);
+        snprintf(expected, sizeof expected, "MLXN_OPENCL_F64 is \"%s\", expected on or off", wrong[i]);
+        device = NULL;
+        FAILS_WITH(MLXN_INVALID_ARGUMENT, expected, mlxn_device_open("opencl:0", NULL, &device));
+        assert_null(device);
+    }
     unsetenv("MLXN_OPENCL_F64");
 }
 

@@ -106,10 +106,16 @@ static const char *lack_of(cl_device_id device) {
 
 /* ---- the list ------------------------------------------------------------------------------------- */
 
-void mlxn_opencl_write_detail(cl_device_id device, bool f64, mlxn_device_info *info) {
-    char version[40];
-    mlxn_opencl_device_text(device, CL_DRIVER_VERSION, version, sizeof version);
-    snprintf(info->detail, sizeof info->detail, "driver %s, %s", version, f64 ? "f64" : "no f64");
+bool mlxn_opencl_f64_is_off(void) {
+    const char *choice = getenv("MLXN_OPENCL_F64");
+    return choice != NULL && strcmp(choice, "off") == 0;
+}
+
+void mlxn_opencl_write_detail(const mlxn_opencl_entry *entry, bool allowed, mlxn_device_info *info) {
+    snprintf(info->detail, sizeof info->detail, "driver %s, %s", entry->driver,
+             !entry->f64 ? "no f64"
+             : allowed   ? "f64"
+                         : "f64 switched off");
 }
 
 static void add_device(cl_platform_id platform, cl_device_id device) {
@@ -126,7 +132,7 @@ static void add_device(cl_platform_id platform, cl_device_id device) {
     snprintf(info->name, sizeof info->name, "opencl:%zu", entry_count);
     snprintf(info->description, sizeof info->description, "%s: %.*s", platform_name, (int)sizeof info->description / 2,
              name);
-    mlxn_opencl_write_detail(device, entry->f64, info);
+    mlxn_opencl_device_text(device, CL_DRIVER_VERSION, entry->driver, sizeof entry->driver);
     const char *lack = lack_of(device);
     info->available = lack == NULL;
     snprintf(info->reason, sizeof info->reason, "%s", lack != NULL ? lack : "");
@@ -135,28 +141,46 @@ static void add_device(cl_platform_id platform, cl_device_id device) {
     entry_count++;
 }
 
+/* A function of the loader that failed, as the reason why there is no device. `on` names a platform, or is empty. */
+static const char *failure(const char *function, const char *on, cl_int error) {
+    static char text[sizeof entries->info.reason];
+    snprintf(text, sizeof text, "%s%s%s gave %s (%d)", function, on[0] != '\0' ? " of " : "", on,
+             mlxn_opencl_error(error), (int)error);
+    return text;
+}
+
 /* Fills the list; returns why it is empty. */
 static const char *find_devices(void) {
+    enum { NO_PLATFORM = -1001 }; /* what the loader says without a driver: CL_PLATFORM_NOT_FOUND_KHR */
     const char *reason = mlxn_opencl_load();
     if (reason != NULL) {
         return reason;
     }
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint platform_count = 0;
-    if (mlxn_cl.GetPlatformIDs(MAX_PLATFORMS, platforms, &platform_count) != CL_SUCCESS || platform_count == 0) {
+    cl_int error = mlxn_cl.GetPlatformIDs(MAX_PLATFORMS, platforms, &platform_count);
+    if (error != CL_SUCCESS && error != NO_PLATFORM) {
+        return failure("clGetPlatformIDs", "", error);
+    }
+    if (error != CL_SUCCESS || platform_count == 0) {
         return "the OpenCL loader knows no platform: no driver is installed";
     }
+    reason = "OpenCL's platforms have no device";
     for (cl_uint i = 0; i < platform_count && i < MAX_PLATFORMS; i++) {
         cl_device_id devices[MAX_DEVICES];
         cl_uint device_count = 0;
-        if (mlxn_cl.GetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, MAX_DEVICES, devices, &device_count) != CL_SUCCESS) {
+        error = mlxn_cl.GetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, MAX_DEVICES, devices, &device_count);
+        if (error != CL_SUCCESS) {
+            char name[46];
+            mlxn_opencl_platform_text(platforms[i], CL_PLATFORM_NAME, name, sizeof name);
+            reason = failure("clGetDeviceIDs", name, error);
             continue;
         }
         for (cl_uint k = 0; k < device_count && entry_count < MAX_DEVICES; k++) {
             add_device(platforms[i], devices[k]);
         }
     }
-    return "OpenCL's platforms have no device";
+    return reason;
 }
 
 static void fill_list(void) {
@@ -187,6 +211,9 @@ void mlxn_opencl_describe(size_t index, mlxn_device_info *info) {
     const size_t size = info->size;
     *info = entries[index].info;
     info->size = size;
+    if (entries[index].device != NULL) {
+        mlxn_opencl_write_detail(&entries[index], !mlxn_opencl_f64_is_off(), info);
+    }
     if (info->available && atomic_load(&forked)) {
         info->available = false;
         snprintf(info->reason, sizeof info->reason, "%s", forked_reason);

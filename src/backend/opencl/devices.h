@@ -10,6 +10,7 @@ typedef struct mlxn_opencl_entry {
     cl_platform_id platform;
     cl_device_id device;
     bool f64;
+    char driver[36]; /* its version */
     mlxn_device_info info;
 } mlxn_opencl_entry;
 
@@ -17,8 +18,11 @@ size_t mlxn_opencl_count(void);
 const mlxn_opencl_entry *mlxn_opencl_entry_at(size_t index);
 void mlxn_opencl_describe(size_t index, mlxn_device_info *info);
 
-/* Fills info->detail. */
-void mlxn_opencl_write_detail(cl_device_id device, bool f64, mlxn_device_info *info);
+/* Fills info->detail, by whether kernels may use f64 where the device has it. */
+void mlxn_opencl_write_detail(const mlxn_opencl_entry *entry, bool allowed, mlxn_device_info *info);
+
+/* Whether MLXN_OPENCL_F64 is "off": kernels do without f64 where the device has it, for tests. */
+bool mlxn_opencl_f64_is_off(void);
 
 /* A text that the driver has: never longer than `bytes`, "" if there is none. Returns `text`. */
 const char *mlxn_opencl_platform_text(cl_platform_id platform, cl_platform_info what, char *text, size_t bytes);

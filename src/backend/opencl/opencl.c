@@ -42,17 +42,14 @@ static mlxn_status add_kernels(mlxn_device *device) {
     return MLXN_OK;
 }
 
-/* MLXN_OPENCL_F64=off: kernels do without f64 where the device has it, for tests. */
 static mlxn_status choose_f64(mlxn_opencl_state *state) {
     const char *choice = getenv("MLXN_OPENCL_F64");
-    if (choice == NULL || choice[0] == '\0' || strcmp(choice, "on") == 0) {
-        return MLXN_OK;
-    }
-    if (strcmp(choice, "off") != 0) {
+    const bool off = mlxn_opencl_f64_is_off();
+    if (choice != NULL && choice[0] != '\0' && strcmp(choice, "on") != 0 && !off) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_open: MLXN_OPENCL_F64 is \"%.40s\", expected on or off",
                          choice);
     }
-    state->f64 = false;
+    state->f64 = state->f64 && !off;
     return MLXN_OK;
 }
 
@@ -112,7 +109,7 @@ static mlxn_status opencl_open(mlxn_device *device, size_t index, const mlxn_dev
         return status;
     }
     device->state = state;
-    mlxn_opencl_write_detail(state->device, state->f64, &device->info);
+    mlxn_opencl_write_detail(entry, state->f64, &device->info);
     device->local_bytes = (size_t)mlxn_opencl_number(state->device, CL_DEVICE_LOCAL_MEM_SIZE);
     device->cache_folder = mlxn_cache_folder(&device->allocator, options);
     return MLXN_OK;
