@@ -204,6 +204,20 @@ mlxn_status mlxn_op_record(mlxn_encoder *encoder, const mlxn_op *op, mlxn_buffer
     return status == MLXN_OK ? MLXN_OK : mlxn_encoder_fail(encoder, status);
 }
 
+mlxn_status mlxn_op_add_gpu_kernels(mlxn_device *device) {
+    for (size_t i = 0; i < mlxn_family_count; i++) {
+        const mlxn_gpu_kernels *kernels = mlxn_families[i]->gpu;
+        for (size_t k = 0; k < kernels->count; k++) {
+            const mlxn_kernel kernel = {.name = kernels->list[k].name, .text = kernels->list[k].text};
+            const mlxn_status status = mlxn_registry_add_built_in(device, &kernel);
+            if (status != MLXN_OK) {
+                return status;
+            }
+        }
+    }
+    return MLXN_OK;
+}
+
 /* ---- ops by name -------------------------------------------------------------------------------- */
 
 size_t mlxn_op_count(void) {

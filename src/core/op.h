@@ -55,6 +55,9 @@ typedef struct mlxn_family {
     const mlxn_gpu_kernels *gpu;
 } mlxn_family;
 
+/* Adds the GPU kernels of all families to the registry of a device that is being opened. */
+mlxn_status mlxn_op_add_gpu_kernels(mlxn_device *device);
+
 /* Checks the arguments against op->info and records the op; a failure makes the encoder sticky. */
 mlxn_status mlxn_op_record(mlxn_encoder *encoder, const mlxn_op *op, mlxn_buffer *const *arguments, mlxn_mode mode);
 

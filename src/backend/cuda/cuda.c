@@ -90,20 +90,6 @@ static void cuda_describe(size_t index, mlxn_device_info *info) {
     }
 }
 
-static mlxn_status add_kernels(mlxn_device *device) {
-    for (size_t i = 0; i < mlxn_family_count; i++) {
-        const mlxn_gpu_kernels *kernels = mlxn_families[i]->gpu;
-        for (size_t k = 0; kernels != NULL && k < kernels->count; k++) {
-            const mlxn_status status = mlxn_registry_add_built_in(
-                device, &(mlxn_kernel){.name = kernels->list[k].name, .text = kernels->list[k].text});
-            if (status != MLXN_OK) {
-                return status;
-            }
-        }
-    }
-    return MLXN_OK;
-}
-
 /* The device's limits. */
 static mlxn_status read_limits(mlxn_device *device, mlxn_cuda_state *state) {
     int local = 0;
@@ -221,7 +207,7 @@ static mlxn_status cuda_open(mlxn_device *device, size_t index, const mlxn_devic
         status = read_limits(device, state);
     }
     if (status == MLXN_OK) {
-        status = add_kernels(device);
+        status = mlxn_op_add_gpu_kernels(device);
     }
     if (status == MLXN_OK) {
         status = open_context(state);

@@ -28,20 +28,6 @@ mlxn_status mlxn_opencl_check_fork(const mlxn_device *device) {
 
 /* ---- opening -------------------------------------------------------------------------------------- */
 
-static mlxn_status add_kernels(mlxn_device *device) {
-    for (size_t i = 0; i < mlxn_family_count; i++) {
-        const mlxn_gpu_kernels *kernels = mlxn_families[i]->gpu;
-        for (size_t k = 0; kernels != NULL && k < kernels->count; k++) {
-            const mlxn_status status = mlxn_registry_add_built_in(
-                device, &(mlxn_kernel){.name = kernels->list[k].name, .text = kernels->list[k].text});
-            if (status != MLXN_OK) {
-                return status;
-            }
-        }
-    }
-    return MLXN_OK;
-}
-
 static mlxn_status choose_f64(mlxn_opencl_state *state) {
     const char *choice = getenv("MLXN_OPENCL_F64");
     const bool off = mlxn_opencl_f64_is_off();
@@ -101,7 +87,7 @@ static mlxn_status opencl_open(mlxn_device *device, size_t index, const mlxn_dev
         status = open_driver(device, state);
     }
     if (status == MLXN_OK) {
-        status = add_kernels(device);
+        status = mlxn_op_add_gpu_kernels(device);
     }
     if (status != MLXN_OK) {
         release_driver(state);
