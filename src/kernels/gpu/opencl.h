@@ -34,8 +34,9 @@ typedef long i64;
 #define GROUP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 /* Nothing says which threads run in step. */
 #define WARP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
-/* Of a chain of ifs before a barrier, each with a loop, the last else is written `else if (SURELY(...))`, so that one way is
- * empty: where none is, the compiler of PoCL 5.0 up to 5.0-2 aborts the process ("region_entry_barrier != NULL"). */
+/* Of a chain of ifs before a barrier, each with a loop, the last else is written `else if (SURELY(...))`, so that one way
+ * is empty: where none is, the compiler of PoCL 5.0 (until Debian's 5.0-3) aborts the process, "region_entry_barrier !=
+ * NULL". */
 #define SURELY(holds) (holds)
 
 FN u32 bits_of(float x) { return as_uint(x); }
