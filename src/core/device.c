@@ -84,43 +84,51 @@ static bool may_have(const mlxn_backend *backend, const char *name) {
     return strncmp(name, backend->prefix, length) == 0 && (name[length] == '\0' || name[length] == ':');
 }
 
-/* The entry called `name`, with its backend and its index there; NULL if there is none. */
-static const mlxn_backend *find_name(const char *name, size_t *index, mlxn_device_info *info) {
+/* An entry of the list. */
+typedef struct entry {
+    const mlxn_backend *backend;
+    size_t index; /* there */
+    mlxn_device_info info;
+} entry;
+
+/* The entry called `name`. False if there is none. */
+static bool find_name(const char *name, entry *found) {
     for (size_t i = 0; i < mlxn_backend_count; i++) {
-        const mlxn_backend *backend = mlxn_backends[i];
-        const size_t count = may_have(backend, name) ? backend->count() : 0;
-        for (*index = 0; *index < count; ++*index) {
-            describe(backend, *index, info);
-            if (strcmp(info->name, name) == 0) {
-                return backend;
+        found->backend = mlxn_backends[i];
+        const size_t count = may_have(found->backend, name) ? found->backend->count() : 0;
+        for (found->index = 0; found->index < count; found->index++) {
+            describe(found->backend, found->index, &found->info);
+            if (strcmp(found->info.name, name) == 0) {
+                return true;
             }
         }
     }
-    return NULL;
+    return false;
 }
 
 /* The best entry: the first graphics processor, else the first device of all. */
-static const mlxn_backend *find_best(size_t *index, mlxn_device_info *info) {
+static bool find_best(entry *found) {
     for (int gpu = 1; gpu >= 0; gpu--) {
         for (size_t i = 0; i < mlxn_backend_count; i++) {
-            const size_t count = mlxn_backends[i]->count();
-            for (*index = 0; *index < count; ++*index) {
-                describe(mlxn_backends[i], *index, info);
-                if (info->available && (info->gpu || gpu == 0)) {
-                    return mlxn_backends[i];
+            found->backend = mlxn_backends[i];
+            const size_t count = found->backend->count();
+            for (found->index = 0; found->index < count; found->index++) {
+                describe(found->backend, found->index, &found->info);
+                if (found->info.available && (found->info.gpu || gpu == 0)) {
+                    return true;
                 }
             }
         }
     }
-    return NULL;
+    return false;
 }
 
 /* What a NULL name opens: $MLXN_DEVICE, or the best. */
-static const mlxn_backend *find(const char *name, size_t *index, mlxn_device_info *info) {
+static bool find(const char *name, entry *found) {
     if (name == NULL) {
         name = getenv("MLXN_DEVICE");
     }
-    return name == NULL || name[0] == '\0' ? find_best(index, info) : find_name(name, index, info);
+    return name == NULL || name[0] == '\0' ? find_best(found) : find_name(name, found);
 }
 
 mlxn_status mlxn_device_at(size_t index, mlxn_device_info *info) {
@@ -135,11 +143,10 @@ mlxn_status mlxn_device_at(size_t index, mlxn_device_info *info) {
         return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_at: there is no entry %zu, the list has %zu", index, count);
     }
     const fenv_t callers = mlxn_enter_driver();
-    mlxn_device_info best;
-    size_t best_index = 0;
+    entry best;
     const mlxn_backend *backend = entry_at(&index);
     describe(backend, index, info);
-    info->is_default = find(NULL, &best_index, &best) == backend && best_index == index;
+    info->is_default = find(NULL, &best) && best.backend == backend && best.index == index;
     mlxn_leave_driver(&callers);
     return MLXN_OK;
 }
@@ -211,15 +218,14 @@ static mlxn_status open_device(const char *name, const mlxn_device_options *opti
     if (status != MLXN_OK) {
         return status;
     }
-    mlxn_device_info info = {0};
-    size_t index = 0;
-    const mlxn_backend *backend = find(name, &index, &info);
-    if (backend == NULL) {
+    entry found;
+    if (!find(name, &found)) {
         const char *asked = name != NULL ? name : getenv("MLXN_DEVICE");
         return no_device(asked != NULL ? asked : "", name == NULL ? " (MLXN_DEVICE names it)" : "");
     }
-    if (!info.available) {
-        return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_open: %s is not available: %s", info.name, info.reason);
+    if (!found.info.available) {
+        return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_open: %s is not available: %s", found.info.name,
+                         found.info.reason);
     }
     const mlxn_allocator *allocator =
         options != NULL && options->allocator != NULL ? options->allocator : &mlxn_default_allocator;
@@ -227,10 +233,13 @@ static mlxn_status open_device(const char *name, const mlxn_device_options *opti
     if (opened == NULL) {
         return mlxn_fail(MLXN_OUT_OF_MEMORY, "mlxn_device_open: no memory for the handle");
     }
-    *opened = (mlxn_device){
-        .references = 1, .backend = backend, .allocator = *allocator, .info = info, .lock = PTHREAD_MUTEX_INITIALIZER};
+    *opened = (mlxn_device){.references = 1,
+                            .backend = found.backend,
+                            .allocator = *allocator,
+                            .info = found.info,
+                            .lock = PTHREAD_MUTEX_INITIALIZER};
     mlxn_registry_init(&opened->registry);
-    status = opened->backend->open(opened, index, options);
+    status = opened->backend->open(opened, found.index, options);
     if (status != MLXN_OK) {
         mlxn_registry_clear(opened);
         free_device(opened);
