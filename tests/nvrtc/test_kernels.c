@@ -102,7 +102,7 @@ static void every_kernel_compiles(void **state) {
 /* The prelude does not hide mistakes: a text that is none fails, with the compiler's own words. */
 static void a_mistake_is_reported(void **state) {
     (void)state;
-    const char *const text[] = {"KERNEL(wrong, 32)(CONSTANTS(u32, c)) { nowhere = c; }\n", NULL};
+    const char *const text[] = {"KERNEL(wrong, 32, 1)(CONSTANTS(u32, c)) { nowhere = c; }\n", NULL};
     const mlxn_kernel kernel = {.name = "wrong", .text = text, .built_in = true};
     mlxn_nvrtc_target target;
     OK(mlxn_nvrtc_target_for(13000, 90, &target));

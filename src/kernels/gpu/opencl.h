@@ -20,24 +20,21 @@ typedef long i64;
 #define GLOBAL __global
 #define LOCAL __local
 
-#define KERNEL(name, threads) __kernel __attribute__((reqd_work_group_size(threads, 1, 1))) void name
+#define KERNEL(name, threads, groups) __kernel __attribute__((reqd_work_group_size(threads, 1, 1))) void name
 #define BUFFER(T, name) __global T *name##_base, ulong name##_offset
 #define OPEN(T, name) __global T *name = (__global T *)((__global uchar *)name##_base + name##_offset)
 #define CONSTANTS(T, name) const T name
-/* Of lines, so that it is aligned for them. */
-#define LOCAL_MEMORY(name) , __local uint4 *name##_lines
 #define LOCAL_ARRAY(T, name, count) __local T name[count]
-#define OPEN_LOCAL(name) __local u8 *name = (__local u8 *)name##_lines
+/* Aligned for lines. */
+#define LOCAL_LINES(name, bytes)               \
+    __local uint4 name##_lines[(bytes) / 16]; \
+    __local u8 *name = (__local u8 *)name##_lines
 
 #define GROUP ((u64)get_group_id(0))
 #define THREAD ((u32)get_local_id(0))
 #define GROUP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 /* Nothing says which threads run in step. */
 #define WARP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
-/* Of a chain of ifs before a barrier, each with a loop, the last else is written `else if (SURELY(...))`, so that one way
- * is empty: where none is, the compiler of PoCL 5.0 (until Debian's 5.0-3) aborts the process, "region_entry_barrier !=
- * NULL". */
-#define SURELY(holds) (holds)
 
 FN u32 bits_of(float x) { return as_uint(x); }
 FN float float_of(u32 bits) { return as_float(bits); }
@@ -55,10 +52,13 @@ FN float max32(float a, float b) { return fmax(a, b); }
 FN u64 mul_high(u64 a, u64 b) { return mul_hi(a, b); }
 FN i32 clz64(u64 x) { return (i32)clz(x); }
 
+FN u32 load_word(const __global void *p) { return *(const __global u32 *)p; }
+
 /* 16 bytes at once, from and to an aligned address. */
 FN void load_line(u32 *words, const __global void *p) { vstore4(*(const __global uint4 *)p, 0, words); }
 #define load_line_cached load_line
 FN void load_local_line(u32 *words, const __local void *p) { vstore4(*(const __local uint4 *)p, 0, words); }
+FN void store_local_line(__local void *p, const u32 *words) { *(__local uint4 *)p = vload4(0, words); }
 FN void store_line(__global void *p, const u32 *words) { *(__global uint4 *)p = vload4(0, words); }
 
 FN float f16_low(u32 word) {
@@ -78,33 +78,3 @@ FN u32 bf16_pair(float low, float high) {
     const u32 l = bits_of(low), h = bits_of(high);
     return (l + 0x7fffu + (l >> 16 & 1)) >> 16 | ((h + 0x7fffu + (h >> 16 & 1)) & 0xffff0000u);
 }
-
-/* Tiles, as cuda.h describes them, copied at once by plain loads. */
-FN u32 piece_size(const __global u8 *from, const __global u8 *end, u32 bytes) {
-    const i64 left = end - from;
-    if (left <= 0) {
-        return 0;
-    }
-    return (((u32)(u64)from & 15) + (left < bytes ? (u32)left : bytes) + 15) & ~15u;
-}
-
-FN void tile_fetch(__local u8 *to, const __global u8 *from, i64 step, const __global u8 *end, u32 pieces, u32 bytes,
-                   u32 stride, u32 lane) {
-    for (u32 p = 0; p < pieces; p++, from += step, to += stride) {
-        const u32 size = piece_size(from, end, bytes);
-        for (u32 k = lane * 16; k < size; k += 512) {
-            *(__local uint4 *)(to + k) = *(const __global uint4 *)(from - ((u64)from & 15) + k);
-        }
-    }
-}
-
-FN void tile_fetch_even(__local u8 *to, const __global u8 *from, i64 step, u32 bytes, u32 stride, u32 lines, u32 lane) {
-    for (u32 k = lane * 16; k < lines * 512; k += 512) {
-        *(__local uint4 *)(to + k / bytes * stride + k % bytes) =
-            *(const __global uint4 *)(from + k / bytes * step + k % bytes);
-    }
-}
-
-#define tile_fetch_short tile_fetch
-#define tile_sent()
-#define tile_wait(slots) WARP_BARRIER()

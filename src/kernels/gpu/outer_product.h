@@ -1,10 +1,6 @@
 /* y[b,i,j] = lhs[b,i] * rhs[b,j]. A thread writes lines of 16 bytes. Where rows are whole lines, and a power of two of them
  * or at least as many as a group has threads, it keeps the columns of one line and walks down `rows` rows, up to ROWS; of short rows a
  * group takes several at a time. Else it takes LINES lines of y, THREADS lines apart, wherever in y they lie. */
-#define THREADS 256
-#define ROWS 8
-#define LINES 8
-
 /* A place in y, and a distance: mixed digits of batch item, row and column. */
 typedef struct place {
     i64 item, row, column;
@@ -55,7 +51,7 @@ FN void multiply_line(u32 *words, float l, const float *r) {
     narrow_line(words, products);
 }
 
-KERNEL(NAME, THREADS)
+KERNEL(NAME, THREADS, 1)
 (BUFFER(const element, lhs), BUFFER(const element, rhs), BUFFER(element, y), CONSTANTS(constants, c)) {
     OPEN(const element, lhs);
     OPEN(const element, rhs);

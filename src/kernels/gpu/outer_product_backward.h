@@ -1,21 +1,27 @@
-/* The gradients of the outer product: WANT_ROWS for dlhs, WANT_COLUMNS for drhs, both in one pass over dy. Tiles of dy pass
- * through a ring in local memory, a ring a warp, so that the next are on their way while one is summed.
+/* The gradients of the outer product: WANT_ROWS for dlhs, WANT_COLUMNS for drhs, both in one pass over dy.
  *
- * A lane stands for a lane of the canonical order and for the columns of that lane: STEPS of them, 32 apart. A warp sums
- * leaves of 32 rows of one segment of 1024 columns; `leaf_warps` warps of a group of threads do leaves below each other, at
- * the same time, and the others the same of the next segments. After each of `rounds` rounds the leaves' column sums are
- * added up. A group leaves partial sums, unless it has seen all of a sum. */
-#define WARPS 4
-#define THREADS 128
+ * A team of lanes reads rows of one segment, a word of 4 bytes a lane: so each lane stands for the WORD lanes of the
+ * canonical order, and for the columns of those lanes, that its words hold. BATCH rows are on their way to registers while
+ * the BATCH before them are summed. A team sums leaves of 32 rows; `leaf_teams` teams of a group of threads do leaves below
+ * each other, at the same time, and the others the same of the next segments. After each of `rounds` rounds the leaves'
+ * column sums are added up. A group leaves partial sums, unless it has seen all of a sum. */
+#define TEAM (32 / WORD)
+#define TEAMS (THREADS / TEAM)
 #define SEGMENT 1024
+#define COLUMNS LONGEST /* of a segment */
+#define STEPS (LONGEST / 32)
+#define VALUES (STEPS * WORD) /* of a row and a lane */
 #define LEAF 32
+#define BATCH (32 / STEPS)
 #define PITCH 33 /* of the lanes' sums of a row, which lie in local memory: a column of them meets all banks */
-#if STEPS == 32
+#define LANES_AREA (LEAF * PITCH + 16)
+#define AREA (LANES_AREA + LEAF) /* of a team, in floats: the lanes' sums or the columns', then the leaf's part of lhs */
+#define TURN ((COLUMNS + THREADS - 1) / THREADS) /* columns of a thread when column sums are added up */
+#if LONGEST == SEGMENT
 #define LEVELS 2
 #else
 #define LEVELS 3
 #endif
-#define TURN (STEPS / WARPS) /* columns of a thread when column sums are added up */
 
 typedef struct constants {
     i64 n, m;
@@ -23,25 +29,108 @@ typedef struct constants {
     i64 units;    /* segments of all batch items */
     i64 unit_groups;
     i64 row_blocks; /* of an item: a group of threads takes one */
-    u32 leaf_warps;
-    u32 rounds;     /* a power of two up to 2^LEVELS; 1 where leaf_warps is less than WARPS */
-    u32 slot_rows;  /* rows of a slot of the ring, a power of two up to LEAF */
-    u32 leaf_slots; /* slots of a leaf */
-    u32 pieces;     /* of a slot: one where rows follow each other in memory, else one a row */
-    u32 piece_stride;
-    u32 slots; /* of the ring */
-    u32 slot_bytes;
-    u32 warp_bytes;
+    u32 leaf_teams; /* a power of two */
+    u32 rounds;     /* a power of two up to 2^LEVELS; 1 where leaf_teams is less than TEAMS */
     u32 accumulate;
 } constants;
 
-#if STEPS == 8
-#define UNROLL_ROWS UNROLL_BY_4
-#else
-#define UNROLL_ROWS
+/* What a lane reads of a leaf. What lies beyond the item's rows or the segment's columns is not read, and 0. */
+typedef struct reader {
+    const GLOBAL element *from; /* the lane's first element of the batch that is read next */
+    i64 m;
+    i32 columns; /* of the segment, from the lane's first on */
+    bool even;   /* all is there, in aligned words */
+} reader;
+
+FN void read_batch(u32 *words, const reader *its, i32 rows) {
+    UNROLL
+    for (i32 r = 0; r < BATCH; r++) {
+        const GLOBAL element *from = its->from + r * its->m;
+        UNROLL
+        for (i32 t = 0; t < STEPS; t++) {
+            if (its->even) {
+                words[r * STEPS + t] = load_word(from + 32 * t);
+            } else {
+                const bool here = r < rows && 32 * t < its->columns;
+                words[r * STEPS + t] = here ? collect_word(from + 32 * t, its->columns - 32 * t) : 0;
+            }
+        }
+    }
+}
+
+/* Adds a batch of rows to the column sums, and writes the lanes' sums of its rows. */
+FN void add_batch(const u32 *words, const u32 *b, float *sums, LOCAL const float *lhs, LOCAL float *lanes) {
+    UNROLL
+    for (i32 r = 0; r < BATCH; r++) {
+#if WANT_COLUMNS
+        const float l = lhs[r];
+#endif
+#if WANT_ROWS
+        float row_sums[WORD] = {0.0f};
+#endif
+        UNROLL
+        for (i32 t = 0; t < STEPS; t++) {
+            UNROLL
+            for (i32 k = 0; k < WORD; k++) {
+                const float v = widen_word(words[r * STEPS + t], k);
+#if WANT_ROWS
+                row_sums[k] = fma32(v, widen_word(b[t], k), row_sums[k]);
+#endif
+#if WANT_COLUMNS
+                sums[t * WORD + k] = fma32(v, l, sums[t * WORD + k]);
+#endif
+            }
+        }
+#if WANT_ROWS
+        UNROLL
+        for (i32 k = 0; k < WORD; k++) {
+            lanes[r * PITCH + k] = row_sums[k];
+        }
+#endif
+    }
+}
+
+/* A leaf, of `rows` rows. `words` holds its first batch and gets that of the next leaf, `apart` elements behind the end of
+ * this one, if that has rows. */
+FN void sum_leaf(u32 *words, reader *its, i32 rows, i64 apart, i32 next_rows, const u32 *b, float *sums,
+                 LOCAL const float *lhs, LOCAL float *lanes) {
+    u32 others[BATCH * STEPS];
+    for (i32 r = 0; r < LEAF; r += 2 * BATCH) {
+        const bool last = r + 2 * BATCH == LEAF;
+        its->from += BATCH * its->m;
+        read_batch(others, its, rows - r - BATCH);
+        add_batch(words, b, sums, lhs + r, lanes + r * PITCH);
+        its->from += BATCH * its->m + (last ? apart : 0);
+        if (!last || next_rows > 0) {
+            read_batch(words, its, last ? next_rows : rows - r - 2 * BATCH);
+        }
+        add_batch(others, b, sums, lhs + r + BATCH, lanes + (r + BATCH) * PITCH);
+    }
+}
+
+#if WANT_COLUMNS
+/* The pairwise sum of what `teams` teams, a power of two, have at the same place of their areas. */
+FN float sum_areas(LOCAL const float *first, u32 teams) {
+    float terms[TEAMS];
+    UNROLL
+    for (u32 i = 0; i < TEAMS; i++) {
+        terms[i] = i < teams ? first[i * AREA] : 0.0f;
+    }
+    UNROLL
+    for (u32 step = 1; step < TEAMS; step *= 2) {
+        UNROLL
+        for (u32 i = 0; i + step < TEAMS; i += 2 * step) {
+            terms[i] = terms[i] + terms[i + step];
+        }
+    }
+    return terms[0];
+}
 #endif
 
-KERNEL(NAME, THREADS)
+/* Of a leaf that begins `left` rows before the item's end. */
+FN i32 leaf_rows(i64 left) { return left < LEAF ? (left > 0 ? (i32)left : 0) : LEAF; }
+
+KERNEL(NAME, THREADS, 2)
 (BUFFER(const element, dy),
 #if WANT_COLUMNS
  BUFFER(const element, lhs),
@@ -52,7 +141,7 @@ KERNEL(NAME, THREADS)
 #if WANT_COLUMNS
  BUFFER(element, drhs),
 #endif
- CONSTANTS(constants, c) LOCAL_MEMORY(local_memory)) {
+ CONSTANTS(constants, c)) {
     OPEN(const element, dy);
 #if WANT_COLUMNS
     OPEN(const element, lhs);
@@ -62,146 +151,87 @@ KERNEL(NAME, THREADS)
     OPEN(const element, rhs);
     OPEN(element, dlhs);
 #endif
-    OPEN_LOCAL(local_memory);
-    const u32 lane = THREAD % 32, warp = THREAD / 32;
+    LOCAL_ARRAY(float, areas, TEAMS * AREA);
+    const u32 lane = THREAD % TEAM, team = THREAD / TEAM;
+    LOCAL float *area = areas + team * AREA, *leaf_lhs = area + LANES_AREA;
 
-    /* What this warp sums. */
-    const u32 unit_warps = WARPS / c.leaf_warps;
+    /* What this team sums. */
+    const u32 unit_teams = TEAMS / c.leaf_teams;
     const i64 block = quotient((i64)GROUP, c.unit_groups);
-    const i64 first_unit = ((i64)GROUP - block * c.unit_groups) * unit_warps;
-    const i64 unit = first_unit + warp / c.leaf_warps;
+    const i64 first_unit = ((i64)GROUP - block * c.unit_groups) * unit_teams;
+    const i64 unit = first_unit + team / c.leaf_teams;
     const bool here = unit < c.units;
     const i64 item = here ? quotient(unit, c.segments) : 0, segment = here ? unit - item * c.segments : 0;
-    const u32 columns = (u32)(c.m - segment * SEGMENT < SEGMENT ? c.m - segment * SEGMENT : SEGMENT);
-    i64 row = (block * c.rounds * c.leaf_warps + warp % c.leaf_warps) * LEAF; /* the leaf's first */
+    const i64 in_segment = c.m - segment * SEGMENT;
+    const i32 columns = in_segment < COLUMNS ? (i32)in_segment : COLUMNS;
+    i64 row = (block * c.rounds * c.leaf_teams + team % c.leaf_teams) * LEAF; /* the leaf's first */
+    i64 left = here ? c.n - row : 0;
 
-    /* Where its tiles come from, and their way: rows beyond the item's last one are not copied. */
-    const bool packed = c.segments == 1;
-    const i64 row_bytes = c.m * (i64)sizeof(element), slot_step = c.slot_rows * row_bytes;
-    const i64 next_leaf = (i64)(c.leaf_warps - 1) * LEAF * row_bytes;
-    const GLOBAL u8 *item_end = (const GLOBAL u8 *)(dy + (here ? (item + 1) * c.n * c.m : 0));
-    const GLOBAL u8 *piece = (const GLOBAL u8 *)(dy + ((item * c.n + row) * c.m + segment * SEGMENT)), *next = piece;
-    const u32 piece_bytes = (packed ? c.slot_rows * (u32)c.m : columns) * (u32)sizeof(element);
-    LOCAL u8 *ring = local_memory + warp * c.warp_bytes;
-    LOCAL float *lanes_sums = (LOCAL float *)(ring + c.slots * c.slot_bytes);
-#if WANT_COLUMNS
-    LOCAL float *leaf_lhs = lanes_sums + LEAF * PITCH; /* which are read a leaf ahead */
-    const i64 last = item * c.n + c.n - 1;
-    float lane_lhs = widen(lhs[item * c.n + row + lane < last ? item * c.n + row + lane : last]);
-#endif
-    u32 to_send = c.rounds * c.leaf_slots, slot = 0, next_part = 0;
-    for (u32 s = 0; s < c.slots; s++) {
-        if (to_send > 0) {
-            tile_fetch(ring + s * c.slot_bytes, next, row_bytes, item_end, c.pieces, piece_bytes, c.piece_stride, lane);
-            next += slot_step;
-            if (++next_part == c.leaf_slots) {
-                next_part = 0;
-                next += next_leaf;
-            }
-            to_send--;
-        }
-        tile_sent();
-    }
-
+    reader its;
+    its.from = dy + ((item * c.n + row) * c.m + segment * SEGMENT + lane * WORD);
+    its.m = c.m;
+    its.columns = columns - (i32)lane * WORD;
+    its.even = columns == COLUMNS && left >= (i64)((c.rounds - 1) * c.leaf_teams + 1) * LEAF &&
+               ((u64)its.from | (u64)c.m * sizeof(element)) % 4 == 0;
+    u32 words[BATCH * STEPS], b[STEPS];
+    read_batch(words, &its, leaf_rows(left));
 #if WANT_ROWS
-    float b[STEPS];
     UNROLL
     for (i32 t = 0; t < STEPS; t++) {
-        const u32 column = lane + 32 * t < columns ? lane + 32 * t : columns - 1;
-        b[t] = widen(rhs[item * c.m + segment * SEGMENT + column]);
+        const GLOBAL element *from = rhs + (item * c.m + segment * SEGMENT + 32 * t + lane * WORD);
+        b[t] = 32 * t < its.columns ? collect_word(from, its.columns - 32 * t) : 0;
     }
 #endif
+    float sums[VALUES];
 #if WANT_COLUMNS
-    float sums[STEPS], added[TURN], levels[LEVELS * TURN];
+    float added[TURN], levels[LEVELS * TURN], its_lhs[WORD];
+    UNROLL
+    for (i32 k = 0; k < WORD; k++) {
+        its_lhs[k] = lane * WORD + k < left ? widen(lhs[item * c.n + row + lane * WORD + k]) : 0.0f;
+    }
 #endif
-    const bool full = columns == 32 * STEPS;
     for (u32 round = 0; round < c.rounds; round++) {
+        const i64 next_row = row + c.leaf_teams * LEAF, next_left = here ? c.n - next_row : 0;
+        const i32 next_rows = round + 1 < c.rounds ? leaf_rows(next_left) : 0;
 #if WANT_COLUMNS
         UNROLL
-        for (i32 t = 0; t < STEPS; t++) {
-            sums[t] = 0.0f;
+        for (i32 k = 0; k < WORD; k++) {
+            leaf_lhs[lane * WORD + k] = its_lhs[k];
+            const i32 r = (i32)(lane * WORD) + k;
+            its_lhs[k] = r < next_rows ? widen(lhs[item * c.n + next_row + r]) : 0.0f;
         }
-#endif
-#if WANT_COLUMNS
-        leaf_lhs[lane] = lane_lhs;
-        const i64 next_row = item * c.n + row + c.leaf_warps * LEAF + lane;
-        lane_lhs = widen(lhs[next_row < last ? next_row : last]);
-#endif
-        for (u32 part = 0; part < c.leaf_slots; part++) {
-            tile_wait(c.slots);
-            const i64 first_row = row + part * c.slot_rows, left = here ? c.n - first_row : 0;
-            const i32 rows = left < c.slot_rows ? (left > 0 ? (i32)left : 0) : (i32)c.slot_rows;
-            LOCAL const u8 *at = ring + slot * c.slot_bytes;
-            UNROLL_ROWS
-            for (i32 r = 0; r < rows; r++) {
-                /* A piece keeps its place within 16 bytes. */
-                LOCAL const element *tile =
-                    (LOCAL const element *)(packed
-                                                ? at + ((u64)piece & 15) + (u32)r * (u32)row_bytes
-                                                : at + ((u64)(piece + r * row_bytes) & 15) + (u32)r * c.piece_stride);
-                tile += lane;
-#if WANT_COLUMNS
-                const float l = leaf_lhs[part * c.slot_rows + (u32)r];
-#endif
-#if WANT_ROWS
-                float sum = 0.0f;
-#endif
-                if (full) {
-                    UNROLL
-                    for (i32 t = 0; t < STEPS; t++) {
-                        const float v = widen(tile[32 * t]);
-#if WANT_ROWS
-                        sum = fma32(v, b[t], sum);
-#endif
-#if WANT_COLUMNS
-                        sums[t] = fma32(v, l, sums[t]);
-#endif
-                    }
-                } else { /* what lies beyond the row may be anything, and is in nobody's sum */
-                    UNROLL
-                    for (i32 t = 0; t < STEPS; t++) {
-                        const float v = widen(tile[32 * t]);
-#if WANT_ROWS
-                        sum = lane + 32 * t < columns ? fma32(v, b[t], sum) : sum;
-#endif
-#if WANT_COLUMNS
-                        sums[t] = fma32(v, l, sums[t]);
-#endif
-                    }
-                }
-#if WANT_ROWS
-                lanes_sums[(part * c.slot_rows + (u32)r) * PITCH + lane] = sum;
-#endif
-            }
-            WARP_BARRIER();
-            if (to_send > 0) {
-                tile_fetch(ring + slot * c.slot_bytes, next, row_bytes, item_end, c.pieces, piece_bytes, c.piece_stride,
-                           lane);
-                next += slot_step;
-                if (++next_part == c.leaf_slots) {
-                    next_part = 0;
-                    next += next_leaf;
-                }
-                to_send--;
-            }
-            tile_sent();
-            piece += slot_step;
-            slot = slot + 1 < c.slots ? slot + 1 : 0;
+        UNROLL
+        for (i32 k = 0; k < VALUES; k++) {
+            sums[k] = 0.0f;
         }
-        piece += next_leaf;
+        WARP_BARRIER();
+#endif
+        const i64 apart = (i64)(c.leaf_teams - 1) * LEAF * c.m;
+        if (its.even) {
+            its.even = true; /* known where this is compiled */
+            sum_leaf(words, &its, LEAF, apart, next_rows, b, sums, leaf_lhs, area + lane * WORD);
+        } else {
+            its.even = false;
+            sum_leaf(words, &its, leaf_rows(left), apart, next_rows, b, sums, leaf_lhs, area + lane * WORD);
+        }
 #if WANT_ROWS
+        WARP_BARRIER();
         /* A lane adds the lanes of one row. */
-        if (here && row + lane < c.n) {
-            float lanes[32];
-            UNROLL
-            for (i32 l = 0; l < 32; l++) {
-                lanes[l] = lanes_sums[lane * PITCH + l];
-            }
-            const float sum = sum_lanes(lanes, 32);
-            if (packed) {
-                write_sum(dlhs + (item * c.n + row + lane), sum, c.accumulate != 0);
-            } else {
-                ((GLOBAL float *)dlhs)[(item * c.segments + segment) * c.n + row + lane] = sum;
+        UNROLL
+        for (i32 k = 0; k < WORD; k++) {
+            const u32 r = lane + k * TEAM;
+            if (r < left) {
+                float lanes[32];
+                UNROLL
+                for (i32 l = 0; l < 32; l++) {
+                    lanes[l] = area[r * PITCH + l];
+                }
+                const float sum = sum_lanes(lanes, 32);
+                if (c.segments == 1) {
+                    write_sum(dlhs + (item * c.n + row + r), sum, c.accumulate != 0);
+                } else {
+                    ((GLOBAL float *)dlhs)[(item * c.segments + segment) * c.n + row + r] = sum;
+                }
             }
         }
         WARP_BARRIER();
@@ -209,49 +239,43 @@ KERNEL(NAME, THREADS)
 #if WANT_COLUMNS
         UNROLL
         for (i32 t = 0; t < STEPS; t++) {
-            lanes_sums[lane + 32 * t] = sums[t];
+            UNROLL
+            for (i32 k = 0; k < WORD; k++) {
+                area[32 * t + lane * WORD + k] = sums[t * WORD + k];
+            }
         }
         GROUP_BARRIER();
-        if (c.leaf_warps == WARPS) {
+        if (c.leaf_teams == TEAMS) {
             UNROLL
             for (i32 k = 0; k < TURN; k++) {
-                LOCAL const u8 *of =
-                    local_memory + c.slots * c.slot_bytes + (THREAD + k * THREADS) * (u32)sizeof(float);
-                const float s0 = *(LOCAL const float *)of, s1 = *(LOCAL const float *)(of + c.warp_bytes);
-                const float s2 = *(LOCAL const float *)(of + 2 * c.warp_bytes);
-                const float s3 = *(LOCAL const float *)(of + 3 * c.warp_bytes);
-                added[k] = (s0 + s1) + (s2 + s3);
+                added[k] = THREAD + k * THREADS < COLUMNS ? sum_areas(areas + (THREAD + k * THREADS), TEAMS) : 0.0f;
             }
             push_term(added, levels, round, TURN, LEVELS);
         }
         GROUP_BARRIER();
 #endif
-        row += c.leaf_warps * LEAF;
+        row = next_row;
+        left = next_left;
     }
 
 #if WANT_COLUMNS
-    if (c.leaf_warps == WARPS) {
-        /* By way of local memory, which may be indexed. */
-        LOCAL float *own = (LOCAL float *)local_memory + THREAD;
-        UNROLL
-        for (i32 k = 0; k < TURN; k++) {
-            own[k * THREADS] = added[k];
-        }
+    if (c.leaf_teams == TEAMS) {
         GLOBAL element *to = drhs + (item * c.m + segment * SEGMENT);
         GLOBAL float *part = (GLOBAL float *)drhs + ((item * c.row_blocks + block) * c.m + segment * SEGMENT);
-        for (u32 column = THREAD; column < columns && here; column += THREADS) {
-            const float sum = *own;
-            own += THREADS;
-            if (c.row_blocks == 1) {
-                write_sum(to + column, sum, c.accumulate != 0);
-            } else {
-                part[column] = sum;
+        UNROLL
+        for (i32 k = 0; k < TURN; k++) {
+            const i32 column = (i32)THREAD + k * THREADS;
+            if (column < columns && here) {
+                if (c.row_blocks == 1) {
+                    write_sum(to + column, added[k], c.accumulate != 0);
+                } else {
+                    part[column] = added[k];
+                }
             }
         }
-    } else if (here && warp % c.leaf_warps == 0) { /* of all rows: there are two leaves at most */
-        LOCAL const float *below = (LOCAL const float *)((LOCAL const u8 *)lanes_sums + c.warp_bytes);
-        for (u32 column = lane; column < columns; column += 32) {
-            const float sum = lanes_sums[column] + (c.leaf_warps == 2 ? below[column] : 0.0f);
+    } else if (here) { /* of all rows; the unit's teams share its columns */
+        for (i32 column = (i32)(team % c.leaf_teams * TEAM + lane); column < columns; column += c.leaf_teams * TEAM) {
+            const float sum = sum_areas(areas + (team / c.leaf_teams * c.leaf_teams * AREA + column), c.leaf_teams);
             write_sum(drhs + (item * c.m + segment * SEGMENT + column), sum, c.accumulate != 0);
         }
     }

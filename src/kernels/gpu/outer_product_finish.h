@@ -1,7 +1,6 @@
 /* The pairwise sum of partial sums, [items, parts, length] of f32, for the rows' and the columns' at once: two jobs, of which
  * the first has the first groups. A thread adds `chunk` parts of one sum; a group does `across` sums side by side, and
  * THREADS / across chunks of each. Where that is not all of them, the results are partial sums again. */
-#define THREADS 256
 #define BATCH 8 /* parts that are read together */
 #define BATCH_LEVELS 2
 
@@ -19,7 +18,7 @@ typedef struct constants {
     i64 accumulate;
 } constants;
 
-KERNEL(NAME, THREADS)
+KERNEL(NAME, THREADS, 1)
 (BUFFER(const float, from0), BUFFER(element, to0), BUFFER(const float, from1), BUFFER(element, to1),
  CONSTANTS(constants, c)) {
     OPEN(const float, from0);

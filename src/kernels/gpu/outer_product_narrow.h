@@ -1,86 +1,85 @@
-/* The gradients of the outer product where rows have at most 16 columns: outer_product_backward.h's job done otherwise. For
- * a row's sum a lane takes the whole row. For the columns a row takes `width` lanes, and the warp 32 / width runs of leaves
- * side by side: its lane groups. A slot of the ring holds a leaf a lane group, of dy and, behind it, of lhs. */
-#define WARPS 4
-#define THREADS 128
+/* The gradients of the outer product where rows have at most WIDTH columns, 2, 4, 8 or 16: outer_product_backward.h's job
+ * done otherwise. A warp takes tiles, of as many leaves of 32 rows as it has lane groups of WIDTH lanes, below each other:
+ * they come as lines of 16 bytes, held in registers until the tile before them is done, and then lie in local memory. For
+ * a row's sum a lane takes the whole row, for the columns' a lane group a leaf. */
+#define WARPS (THREADS / 32)
+#define WIDTH LONGEST
 #define LEAF 32
-#define LEVELS 5
-#define JOIN_LEVELS 7 /* of 4 warps of up to 32 lane groups */
-#define WIDEST 16
-#ifndef SURELY /* what always holds; opencl.h has it asked all the same */
-#define SURELY(holds) true
-#endif
+#define LANE_GROUPS (32 / WIDTH)
+#define TILE_ROWS (LANE_GROUPS * LEAF)
+#define HELD (2 * (i32)sizeof(element)) /* lines of a tile that a lane holds, at most */
+/* Leaves lie so that lane groups meet different banks, of 4 bytes out of 128. */
+#define APART (WIDTH * (i32)sizeof(element) < 16 ? 16 : WIDTH * (i32)sizeof(element))
+#define LEAF_BYTES (LEAF * WIDTH * (i32)sizeof(element) + APART)
+#define LHS_PITCH 36
+#define TILE_BYTES (LANE_GROUPS * LEAF_BYTES)
+#define WARP_BYTES (TILE_BYTES + (LANE_GROUPS * LHS_PITCH + 32) * 4)
+#define LEVELS 6
+#define WARP_LEVELS 3
 
 typedef struct constants {
     i64 n, m;
     i64 items;
     i64 item_groups;
     i64 row_blocks; /* of an item: a group of threads takes one */
-    u32 width;      /* lanes of a row: the power of two from m on */
-    u32 leaf_run;   /* leaves of a run, a power of two up to 2^LEVELS */
-    u32 run_warps;  /* warps on runs of one item; the others have other items */
-    u32 piece_stride, lhs_stride;
-    u32 slots; /* of the ring */
-    u32 slot_bytes;
-    u32 warp_bytes;
+    u32 run;        /* tiles of a warp, below each other; a power of two up to 2^(LEVELS - 1) */
+    u32 run_warps;  /* warps on runs of one item, a power of two; the others have other items */
     u32 accumulate;
 } constants;
 
-/* The sums of rows, a lane a row, times b: of `rows` lane groups, whose leaves lie `stride` apart. m columns, `width` from m
- * on. The sums go to dlhs, run_rows apart; the lanes below `left`, which falls by run_rows each time, have a row. */
-FN void sum_rows(LOCAL const u8 *leaf, u32 stride, u32 groups, GLOBAL element *dlhs, i64 left, i64 run_rows,
-                 const float *b, u32 m, i32 width, u32 lane, bool accumulate) {
-    const bool lines = width % LINE == 0 && m == (u32)width && ((u64)leaf & 15) == 0;
-    LOCAL const element *row = (LOCAL const element *)leaf + lane * m;
-    dlhs += lane;
-    for (u32 g = 0; g < groups && left > 0; g++, left -= run_rows, dlhs += run_rows) {
-        float lanes[WIDEST];
-        if (lines) {
-            UNROLL
-            for (i32 l = 0; l < width; l += LINE) {
-                u32 words[4];
-                load_local_line(words, row + l);
-                UNROLL
-                for (i32 k = 0; k < LINE; k++) {
-                    lanes[l + k] = widen_word(words[k / WORD], k % WORD) * b[l + k];
-                }
-            }
-        } else {
-            UNROLL
-            for (i32 l = 0; l < width; l++) {
-                lanes[l] = (u32)l < m ? widen(row[l]) * b[l] : 0.0f;
-            }
+/* What a warp reads: tiles of one item, from its first row on. */
+typedef struct source {
+    const GLOBAL element *dy;
+    i64 left; /* rows from the tile on that is read next */
+    u32 lines; /* of a tile */
+    bool aligned;
+} source;
+
+FN bool is_even(const source *its) { return its->aligned && its->left >= TILE_ROWS; }
+
+FN void hold(u32 *held, const source *its, u32 lane) {
+    UNROLL
+    for (i32 k = 0; k < HELD; k++) {
+        if (k * 32 + lane < its->lines) {
+            load_line(held + 4 * k, (const GLOBAL u8 *)its->dy + (k * 32 + lane) * 16);
         }
-        const float sum = sum_lanes(lanes, width);
-        if (lane < left) {
-            write_sum(dlhs, sum, accumulate);
-        }
-        row = (LOCAL const element *)((LOCAL const u8 *)row + stride);
     }
 }
 
-/* Sends the next leaf of every lane group to a slot of the ring, while there are leaves. */
 #if WANT_COLUMNS
-#define FETCH_LHS(to)                                                                                             \
-    tile_fetch_short(to + behind_dy, next_lhs, lhs_run, lhs_end, lane_groups, (u32)lhs_leaf, c.lhs_stride, lane); \
-    next_lhs += lhs_leaf;
-#else
-#define FETCH_LHS(to)
+FN void hold_lhs(float *held, const GLOBAL element *lhs, i64 left, u32 lane) {
+    UNROLL
+    for (i32 k = 0; k < LANE_GROUPS; k++) {
+        held[k] = k * 32 + lane < left ? widen(lhs[k * 32 + lane]) : 0.0f;
+    }
+}
 #endif
-#define FETCH(to)                                                                                       \
-    if (to_send > 0) {                                                                                  \
-        if (even && last_run + leaf_bytes <= item_end - next) {                                         \
-            tile_fetch_even(to, next, run_bytes, leaf_size, c.piece_stride, 2 * sizeof(element), lane); \
-        } else {                                                                                        \
-            tile_fetch(to, next, run_bytes, item_end, lane_groups, leaf_size, c.piece_stride, lane);    \
-        }                                                                                               \
-        next += leaf_bytes;                                                                             \
-        FETCH_LHS(to)                                                                                   \
-        to_send--;                                                                                      \
-    }                                                                                                   \
-    tile_sent();
 
-KERNEL(NAME, THREADS)
+#if WANT_ROWS
+/* A row of m elements times b. */
+FN float sum_row(LOCAL const element *row, const float *b, u32 m) {
+    float lanes[WIDTH];
+    if (WIDTH % LINE == 0 && m == WIDTH) {
+        UNROLL
+        for (i32 l = 0; l + LINE <= WIDTH; l += LINE) {
+            u32 words[4];
+            load_local_line(words, row + l);
+            UNROLL
+            for (i32 k = 0; k < LINE; k++) {
+                lanes[l + k] = widen_word(words[k / WORD], k % WORD) * b[l + k];
+            }
+        }
+    } else {
+        UNROLL
+        for (i32 l = 0; l < WIDTH; l++) {
+            lanes[l] = l < m ? widen(row[l]) * b[l] : 0.0f;
+        }
+    }
+    return sum_lanes(lanes, WIDTH);
+}
+#endif
+
+KERNEL(NAME, THREADS, 4)
 (BUFFER(const element, dy),
 #if WANT_COLUMNS
  BUFFER(const element, lhs),
@@ -91,7 +90,7 @@ KERNEL(NAME, THREADS)
 #if WANT_COLUMNS
  BUFFER(element, drhs),
 #endif
- CONSTANTS(constants, c) LOCAL_MEMORY(local_memory)) {
+ CONSTANTS(constants, c)) {
     OPEN(const element, dy);
 #if WANT_COLUMNS
     OPEN(const element, lhs);
@@ -101,106 +100,133 @@ KERNEL(NAME, THREADS)
     OPEN(const element, rhs);
     OPEN(element, dlhs);
 #endif
-    OPEN_LOCAL(local_memory);
+    LOCAL_LINES(tiles, WARPS * WARP_BYTES);
     const u32 lane = THREAD % 32, warp = THREAD / 32, m = (u32)c.m;
-    const u32 lane_group = lane / c.width, column = lane % c.width, lane_groups = 32 / c.width;
+    const u32 lane_group = lane / WIDTH, column = lane % WIDTH;
 
-    /* What this warp sums: an item, and a run of leaves a lane group. */
+    /* What this warp sums. */
     const u32 item_warps = WARPS / c.run_warps;
     const i64 block = quotient((i64)GROUP, c.item_groups);
     const i64 first_item = ((i64)GROUP - block * c.item_groups) * item_warps;
     const i64 its_item = first_item + warp / c.run_warps;
     const bool here = its_item < c.items;
-    const i64 item = here ? its_item : 0, run_rows = (i64)c.leaf_run * LEAF;
-    const i64 warp_row = (block * c.run_warps + warp % c.run_warps) * lane_groups * run_rows;
+    const i64 item = here ? its_item : 0;
+    i64 row = (block * c.run_warps + warp % c.run_warps) * c.run * TILE_ROWS; /* the tile's first */
 
-    /* Where its tiles come from. Rows beyond the item's last one are not copied. */
-    const i64 leaf_bytes = LEAF * c.m * (i64)sizeof(element), run_bytes = run_rows * c.m * (i64)sizeof(element);
-    const GLOBAL u8 *item_end = (const GLOBAL u8 *)(dy + (here ? (item + 1) * c.n * c.m : 0));
-    const GLOBAL u8 *piece = (const GLOBAL u8 *)(dy + (item * c.n + warp_row) * c.m), *next = piece;
-#if WANT_COLUMNS
-    const i64 lhs_leaf = LEAF * (i64)sizeof(element), lhs_run = run_rows * (i64)sizeof(element);
-    const GLOBAL u8 *lhs_end = (const GLOBAL u8 *)(lhs + (here ? (item + 1) * c.n : 0));
-    const GLOBAL u8 *lhs_piece = (const GLOBAL u8 *)(lhs + (item * c.n + warp_row)), *next_lhs = lhs_piece;
-#endif
-    LOCAL u8 *ring = local_memory + warp * c.warp_bytes;
-    const u32 leaf_size = (u32)leaf_bytes, tile_lines = lane_groups * leaf_size / 512;
-    /* All pieces are as well aligned as the first: leaves are multiples of 64 bytes. */
-    const u32 shift = (u32)(u64)piece & 15;
-    const bool even = shift == 0 && m == c.width && tile_lines == 2 * sizeof(element);
-    const i64 last_run = (lane_groups - 1) * run_bytes;
-#if WANT_COLUMNS
-    const u32 lhs_shift = (u32)(u64)lhs_piece & 15, behind_dy = lane_groups * c.piece_stride;
-#endif
-    u32 to_send = c.leaf_run, slot = 0;
-    for (u32 s = 0; s < c.slots; s++) {
-        FETCH(ring + s * c.slot_bytes)
-    }
-
-#if WANT_ROWS
-    float b[WIDEST];
+    LOCAL u8 *tile = tiles + warp * WARP_BYTES;
+    LOCAL float *tile_lhs = (LOCAL float *)(tile + TILE_BYTES), *join = tile_lhs + LANE_GROUPS * LHS_PITCH;
+    const u32 leaf_lines = LEAF * m * (u32)sizeof(element) / 16;
+    source its;
+    its.dy = dy + (item * c.n + row) * c.m;
+    its.left = here ? c.n - row : 0;
+    its.lines = LANE_GROUPS * leaf_lines;
+    its.aligned = ((u64)its.dy & 15) == 0;
+    u32 held[4 * HELD], place[HELD];
     UNROLL
-    for (i32 l = 0; l < WIDEST; l++) {
-        b[l] = widen(rhs[item * c.m + ((u32)l < m ? l : 0)]);
+    for (i32 k = 0; k < HELD; k++) {
+        const u32 line = k * 32 + lane, leaf = line / leaf_lines;
+        place[k] = leaf * LEAF_BYTES + (line - leaf * leaf_lines) * 16;
+    }
+    if (is_even(&its)) {
+        hold(held, &its, lane);
+    }
+#if WANT_COLUMNS
+    float held_lhs[LANE_GROUPS], sum = 0.0f, levels[LEVELS];
+    hold_lhs(held_lhs, lhs + (item * c.n + row), its.left, lane);
+#endif
+#if WANT_ROWS
+    float b[WIDTH];
+    UNROLL
+    for (i32 l = 0; l < WIDTH; l++) {
+        b[l] = l < m ? widen(rhs[item * c.m + l]) : 0.0f;
     }
 #endif
-#if WANT_COLUMNS
-    float sum = 0.0f, levels[LEVELS];
-#endif
-    for (u32 leaf = 0; leaf < c.leaf_run; leaf++) {
-        tile_wait(c.slots);
-        LOCAL const u8 *at = ring + slot * c.slot_bytes;
-        const i64 leaf_row = warp_row + leaf * LEAF;
-#if WANT_ROWS
-        GLOBAL element *to = dlhs + (item * c.n + leaf_row);
-        const i64 rows_left = here ? c.n - leaf_row : 0;
-        if (c.width == 16) {
-            sum_rows(at + shift, c.piece_stride, lane_groups, to, rows_left, run_rows, b, m, 16, lane,
-                     c.accumulate != 0);
-        } else if (c.width == 8) {
-            sum_rows(at + shift, c.piece_stride, lane_groups, to, rows_left, run_rows, b, m, 8, lane,
-                     c.accumulate != 0);
-        } else if (c.width == 4) {
-            sum_rows(at + shift, c.piece_stride, lane_groups, to, rows_left, run_rows, b, m, 4, lane,
-                     c.accumulate != 0);
-        } else if (SURELY(c.width == 2)) {
-            sum_rows(at + shift, c.piece_stride, lane_groups, to, rows_left, run_rows, b, m, 2, lane,
-                     c.accumulate != 0);
-        }
-#endif
-#if WANT_COLUMNS
-        const i64 left = here && column < m ? c.n - leaf_row - lane_group * run_rows : 0;
-        LOCAL const element *tile = (LOCAL const element *)(at + lane_group * c.piece_stride + shift) + column;
-        LOCAL const element *l = (LOCAL const element *)(at + behind_dy + lane_group * c.lhs_stride + lhs_shift);
-        sum = 0.0f;
-        if (left >= LEAF) {
-            UNROLL_BY_8 for (u32 r = 0; r < LEAF; r++) { sum = fma32(widen(tile[r * m]), widen(l[r]), sum); }
-        } else {
-            for (i32 r = 0; r < left; r++) {
-                sum = fma32(widen(tile[(u32)r * m]), widen(l[r]), sum);
+    for (u32 t = 0; t < c.run; t++) {
+        const i64 left = its.left;
+        if (is_even(&its)) {
+            UNROLL
+            for (i32 k = 0; k < HELD; k++) {
+                if (k * 32 + lane < its.lines) {
+                    store_local_line(tile + place[k], held + 4 * k);
+                }
+            }
+        } else { /* what is not there is 0 */
+            const u32 there = left > 0 ? (left < TILE_ROWS ? (u32)left : TILE_ROWS) * m : 0;
+            for (u32 leaf = 0; leaf < LANE_GROUPS; leaf++) {
+                for (u32 e = lane; e < LEAF * m; e += 32) {
+                    const u32 of = leaf * LEAF * m + e;
+                    ((LOCAL element *)(tile + leaf * LEAF_BYTES))[e] = of < there ? its.dy[of] : (element)0;
+                }
             }
         }
-        push_term(&sum, levels, leaf, 1, LEVELS);
+#if WANT_COLUMNS
+        UNROLL
+        for (i32 k = 0; k < LANE_GROUPS; k++) {
+            tile_lhs[k * LHS_PITCH + lane] = held_lhs[k];
+        }
 #endif
         WARP_BARRIER();
-        FETCH(ring + slot * c.slot_bytes)
-        slot = slot + 1 < c.slots ? slot + 1 : 0;
+        its.dy += TILE_ROWS * c.m;
+        its.left = t + 1 < c.run ? left - TILE_ROWS : 0;
+        if (is_even(&its)) {
+            hold(held, &its, lane);
+        }
+#if WANT_COLUMNS
+        hold_lhs(held_lhs, lhs + (item * c.n + row + TILE_ROWS), its.left, lane);
+#endif
+#if WANT_ROWS
+        UNROLL
+        for (i32 k = 0; k < LANE_GROUPS; k++) {
+            LOCAL const element *its_row = (LOCAL const element *)(tile + k * LEAF_BYTES) + lane * m;
+            const float row_sum = sum_row(its_row, b, m);
+            if (k * LEAF + lane < left) {
+                write_sum(dlhs + (item * c.n + row + k * LEAF + lane), row_sum, c.accumulate != 0);
+            }
+        }
+#endif
+#if WANT_COLUMNS
+        LOCAL const element *of = (LOCAL const element *)(tile + lane_group * LEAF_BYTES) + column;
+        sum = 0.0f;
+        UNROLL_BY_4
+        for (i32 r = 0; r < LEAF; r += 4) {
+            u32 l[4];
+            load_local_line(l, tile_lhs + lane_group * LHS_PITCH + r);
+            UNROLL
+            for (i32 k = 0; k < 4; k++) {
+                sum = fma32(widen(of[(u32)(r + k) * m]), float_of(l[k]), sum);
+            }
+        }
+        join[lane] = sum;
+        WARP_BARRIER();
+        float leaves[LANE_GROUPS];
+        UNROLL
+        for (i32 k = 0; k < LANE_GROUPS; k++) {
+            leaves[k] = join[k * WIDTH + column];
+        }
+        UNROLL
+        for (i32 step = 1; step < LANE_GROUPS; step *= 2) {
+            UNROLL
+            for (i32 k = 0; k + step < LANE_GROUPS; k += 2 * step) {
+                leaves[k] = leaves[k] + leaves[k + step];
+            }
+        }
+        sum = leaves[0];
+        push_term(&sum, levels, t, 1, LEVELS);
+#endif
+        WARP_BARRIER();
+        row += TILE_ROWS;
     }
 
 #if WANT_COLUMNS
-    /* The runs of the lane groups and warps below each other. */
-    LOCAL float *join = (LOCAL float *)ring;
+    /* The runs of warps below each other. */
     join[lane] = sum;
     GROUP_BARRIER();
-    const u32 runs = c.run_warps * lane_groups;
-    const u32 k = THREAD / c.width; /* the item */
+    const u32 k = THREAD / WIDTH; /* the item */
     if (k < item_warps && column < m && first_item + k < c.items) {
-        float waiting[JOIN_LEVELS];
-        for (u32 e = 0; e < runs; e++) {
-            const u32 of_warp = k * c.run_warps + e / lane_groups;
-            LOCAL const float *of = (LOCAL const float *)(local_memory + of_warp * c.warp_bytes);
-            sum = of[e % lane_groups * c.width + column];
-            push_term(&sum, waiting, e, 1, JOIN_LEVELS);
+        float waiting[WARP_LEVELS];
+        for (u32 w = 0; w < c.run_warps; w++) {
+            sum = ((LOCAL const float *)(tiles + (k * c.run_warps + w) * WARP_BYTES + TILE_BYTES))[LANE_GROUPS * LHS_PITCH + column];
+            push_term(&sum, waiting, w, 1, WARP_LEVELS);
         }
         const i64 to = first_item + k;
         if (c.row_blocks == 1) {

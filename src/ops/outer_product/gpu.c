@@ -1,5 +1,6 @@
 #include "ops/outer_product/gpu.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "kernels/text.h"
@@ -7,35 +8,52 @@
 /* ---- the kernels --------------------------------------------------------------------------------- */
 
 /* clang-format off */
+#define TEXT_OF(number) TEXT_OF_TOKEN(number)
+#define TEXT_OF_TOKEN(number) #number
 #define OWN(name, dtype, defines) "#define NAME " #name "_" #dtype "\n#define DTYPE_" #dtype " 1\n" defines
 #define TEXT(name, dtype, body, defines) \
     static const char *const name##_##dtype[] = {OWN(name, dtype, defines), mlxn_text_dtypes, mlxn_text_sums, body, NULL};
 #define TEXTS(name, body, defines) TEXT(name, f32, body, defines) TEXT(name, f16, body, defines) TEXT(name, bf16, body, defines)
-#define BACKWARD(name, wanted) \
-    TEXTS(name, mlxn_text_outer_product_backward, wanted "#define STEPS 32\n") \
-    TEXTS(name##_short, mlxn_text_outer_product_backward, wanted "#define STEPS 8\n") \
-    TEXTS(name##_narrow, mlxn_text_outer_product_narrow, wanted)
+
+/* Of the gradients there is a kernel for each of these lengths of rows, up to which it serves; the last serves all. */
+#define LENGTHS(X, ...) X(__VA_ARGS__, 2) X(__VA_ARGS__, 4) X(__VA_ARGS__, 8) X(__VA_ARGS__, 16) X(__VA_ARGS__, 64) \
+    X(__VA_ARGS__, 256) X(__VA_ARGS__, 1024)
+enum { NARROWEST = 2, NARROW = 16, SHORTEST = 64, SHORT = 256, SEGMENT = 1024 };
+#define TEXT_2 mlxn_text_outer_product_narrow
+#define TEXT_4 mlxn_text_outer_product_narrow
+#define TEXT_8 mlxn_text_outer_product_narrow
+#define TEXT_16 mlxn_text_outer_product_narrow
+#define TEXT_64 mlxn_text_outer_product_backward
+#define TEXT_256 mlxn_text_outer_product_backward
+#define TEXT_1024 mlxn_text_outer_product_backward
+#define BACKWARD_THREADS 128
+#define BACKWARD(name, wanted, length) TEXTS(name##_##length, TEXT_##length, \
+    "#define THREADS " TEXT_OF(BACKWARD_THREADS) "\n#define LONGEST " #length "\n" wanted)
 #define ROWS "#define WANT_ROWS 1\n"
 #define COLUMNS "#define WANT_COLUMNS 1\n"
 
-TEXTS(outer_product, mlxn_text_outer_product, "")
-TEXTS(outer_product_finish, mlxn_text_outer_product_finish, "")
-BACKWARD(outer_product_backward_lhs, ROWS)
-BACKWARD(outer_product_backward_rhs, COLUMNS)
-BACKWARD(outer_product_backward, ROWS COLUMNS)
+#define FORWARD_THREADS 256
+#define FORWARD_ROWS 8  /* that a thread writes, at most */
+#define FORWARD_LINES 8
+TEXTS(outer_product, mlxn_text_outer_product, "#define THREADS " TEXT_OF(FORWARD_THREADS) "\n#define ROWS "
+      TEXT_OF(FORWARD_ROWS) "\n#define LINES " TEXT_OF(FORWARD_LINES) "\n")
+#define FINISH_THREADS 256
+TEXTS(outer_product_finish, mlxn_text_outer_product_finish, "#define THREADS " TEXT_OF(FINISH_THREADS) "\n")
+LENGTHS(BACKWARD, outer_product_backward_lhs, ROWS)
+LENGTHS(BACKWARD, outer_product_backward_rhs, COLUMNS)
+LENGTHS(BACKWARD, outer_product_backward, ROWS COLUMNS)
 
-#define KERNEL(name, dtype) {#name "_" #dtype, name##_##dtype}
-#define KERNELS(name) KERNEL(name, f32), KERNEL(name, f16), KERNEL(name, bf16)
-#define BACKWARDS(name) KERNELS(name), KERNELS(name##_short), KERNELS(name##_narrow)
-/* clang-format on */
-
+#define KERNEL(name, dtype) {#name "_" #dtype, name##_##dtype},
+#define KERNELS(name) KERNEL(name, f32) KERNEL(name, f16) KERNEL(name, bf16)
+#define BACKWARD_KERNELS(name, length) KERNELS(name##_##length)
 static const mlxn_gpu_kernel kernels[] = {
-    KERNELS(outer_product),
-    BACKWARDS(outer_product_backward_lhs),
-    BACKWARDS(outer_product_backward_rhs),
-    BACKWARDS(outer_product_backward),
-    KERNELS(outer_product_finish),
+    KERNELS(outer_product)
+    KERNELS(outer_product_finish)
+    LENGTHS(BACKWARD_KERNELS, outer_product_backward_lhs)
+    LENGTHS(BACKWARD_KERNELS, outer_product_backward_rhs)
+    LENGTHS(BACKWARD_KERNELS, outer_product_backward)
 };
+/* clang-format on */
 const mlxn_gpu_kernels mlxn_outer_product_gpu = {kernels, sizeof kernels / sizeof *kernels};
 
 static int64_t divide_up(int64_t a, int64_t b) {
@@ -57,7 +75,7 @@ static int64_t power_from(int64_t x) {
 
 /* ---- the forward --------------------------------------------------------------------------------- */
 
-enum { FORWARD_THREADS = 256, FORWARD_SHORT = 16, FORWARD_ROWS = 4, FORWARD_MORE_ROWS = 8, FORWARD_LINES = 8 };
+enum { FORWARD_SHORT = 16, FORWARD_FEWER_ROWS = 4 };
 
 typedef struct forward_constants {
     int64_t n, m, total, across, tiles, rows, blocks;
@@ -78,7 +96,7 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
         c.tiles = divide_up(row_lines, FORWARD_THREADS);
         /* As measured: each row's writes lie together, and the group's too where it takes several rows at a time. */
         const bool more = line > 4 || (c.across < FORWARD_THREADS && c.across > FORWARD_SHORT);
-        c.rows = more ? FORWARD_MORE_ROWS : FORWARD_ROWS;
+        c.rows = more ? FORWARD_ROWS : FORWARD_FEWER_ROWS;
         c.blocks = divide_up(n, c.rows * (FORWARD_THREADS / c.across));
         groups = call->batch * c.blocks * c.tiles;
     } else {
@@ -101,43 +119,14 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
 /* ---- the gradients ------------------------------------------------------------------------------- */
 
 enum {
-    WARPS = 4,
-    SEGMENT = 1024,           /* of a row sum, in the canonical order */
-    LEAF = 32,                /* rows of a leaf of a column sum */
-    SHORT_ROW = 256,          /* rows up to this have a kernel of their own, */
-    NARROW_ROW = 16,          /* and so have rows up to this */
-    LANES_SUMS = 34 * 32 * 4, /* bytes that a warp has besides its ring */
-    SLOT_BYTES = 4096,        /* about what a slot of the ring holds */
-    RING_BYTES = 12800,   /* what a ring of several slots takes, about: three groups find room on a multiprocessor, */
-    SHORT_RING = 9000,    /* and four where rows are short, which serves those better */
-    MOST_SLOTS = 8,       /* that a warp can wait for */
-    ENOUGH_GROUPS = 1024, /* keep a large GPU busy */
+    LEAF = 32,            /* rows of a leaf of a column sum, in the canonical order */
+    ENOUGH_GROUPS = 2048, /* keep a large GPU busy, and end at about the same time */
 };
-
-static int64_t round_up(int64_t x, int64_t to) {
-    return divide_up(x, to) * to;
-}
-
-/* How many slots of a ring there is room for, and what a warp takes in all. */
-static mlxn_status plan_ring(const mlxn_op *op, const mlxn_op_call *call, int64_t ring, int64_t slot, int64_t fixed,
-                             uint32_t *slots, uint32_t *warp_bytes) {
-    /* Some drivers count a few bytes of their own. */
-    const int64_t most = ((int64_t)call->local_bytes - 128) / WARPS / 128 * 128;
-    int64_t count = minimum(ring / slot, MOST_SLOTS);
-    count = minimum(count > 2 ? count : 2, (most - fixed) / slot);
-    if (count < 1) {
-        return mlxn_fail(MLXN_UNSUPPORTED, "%s: it takes %d bytes of local memory, the device has %zu", op->info.name,
-                         (int)(WARPS * round_up(fixed + slot, 128)), call->local_bytes);
-    }
-    *slots = (uint32_t)count;
-    *warp_bytes = (uint32_t)round_up(count * slot + fixed, 128);
-    return MLXN_OK;
-}
 
 /* The constants of outer_product_backward.h. */
 typedef struct backward_constants {
     int64_t n, m, segments, units, unit_groups, row_blocks;
-    uint32_t leaf_warps, rounds, slot_rows, leaf_slots, pieces, piece_stride, slots, slot_bytes, warp_bytes, accumulate;
+    uint32_t leaf_teams, rounds, accumulate;
 } backward_constants;
 
 /* Of an item: the partial sums of rows in segments, and of columns in blocks of rows. */
@@ -145,73 +134,49 @@ static int64_t partial_bytes(int64_t segments, int64_t n, int64_t m, int64_t row
     return ((segments > 1 ? segments * n : 0) + (row_blocks > 1 ? row_blocks * m : 0)) * (int64_t)sizeof(float);
 }
 
-static mlxn_status plan_backward(const mlxn_op *op, const mlxn_op_call *call, backward_constants *c) {
+static void plan_backward(const mlxn_op_call *call, backward_constants *c) {
     const int64_t n = call->n, m = call->m, size = (int64_t)mlxn_dtype_size(call->dtype);
-    const int64_t columns = minimum(m, SEGMENT), leaves = divide_up(n, LEAF);
-    int64_t slot_rows = LEAF;
-    while (slot_rows > 1 && slot_rows * columns * size > SLOT_BYTES) {
-        slot_rows /= 2;
-    }
-    c->slot_rows = (uint32_t)slot_rows;
-    c->leaf_slots = (uint32_t)divide_up(minimum(n, LEAF), slot_rows);
-    c->pieces = (uint32_t)(c->segments == 1 ? 1 : slot_rows);
-    /* Lanes read as far as the kernel's longest row, and must not come upon another slot there. */
-    const int64_t longest = m <= SHORT_ROW ? SHORT_ROW : SEGMENT, rows = slot_rows / c->pieces;
-    c->piece_stride = (uint32_t)round_up(((rows - 1) * columns + longest) * size + 16, 16);
-    c->slot_bytes = c->pieces * c->piece_stride;
+    const int64_t leaves = divide_up(n, LEAF), teams = BACKWARD_THREADS / (8 * size);
+    c->leaf_teams = (uint32_t)minimum(teams, power_from(leaves));
+    c->unit_groups = divide_up(c->units, teams / c->leaf_teams);
 
     /* As many rounds as the kernel has levels, unless that leaves too few groups; but no fewer than keep the partial sums
      * within a 64th of dy. */
-    c->leaf_warps = leaves < 3 ? (uint32_t)leaves : WARPS;
-    c->unit_groups = divide_up(c->units, WARPS / c->leaf_warps);
-    const int64_t most =
-        c->leaf_warps < WARPS ? 1 : minimum(m <= SHORT_ROW ? 8 : 4, power_from(divide_up(leaves, WARPS)));
+    const int64_t most = minimum(m <= SHORT ? 8 : 4, power_from(divide_up(leaves, teams)));
     int64_t rounds = most;
-    while (rounds > 1 && c->unit_groups * divide_up(leaves, rounds * WARPS) < ENOUGH_GROUPS) {
+    while (rounds > 1 && c->unit_groups * divide_up(leaves, rounds * teams) < ENOUGH_GROUPS) {
         rounds /= 2;
     }
-    while (rounds < most && partial_bytes(c->segments, n, m, divide_up(leaves, rounds * WARPS)) > n * m * size / 64) {
+    while (rounds < most && partial_bytes(c->segments, n, m, divide_up(leaves, rounds * teams)) > n * m * size / 64) {
         rounds *= 2;
     }
     c->rounds = (uint32_t)rounds;
-    c->row_blocks = divide_up(leaves, rounds * c->leaf_warps);
-    return plan_ring(op, call, m <= SHORT_ROW ? SHORT_RING : RING_BYTES, c->slot_bytes, LANES_SUMS, &c->slots,
-                     &c->warp_bytes);
+    c->row_blocks = divide_up(leaves, rounds * c->leaf_teams);
 }
 
 /* The constants of outer_product_narrow.h. */
 typedef struct narrow_constants {
     int64_t n, m, items, item_groups, row_blocks;
-    uint32_t width, leaf_run, run_warps, piece_stride, lhs_stride, slots, slot_bytes, warp_bytes, accumulate;
+    uint32_t run, run_warps, accumulate;
 } narrow_constants;
 
-/* Pieces of lane groups lie so that their columns meet different banks, of 4 bytes out of 128. */
-static int64_t stride_apart(int64_t piece, int64_t apart) {
-    return round_up(piece + 16, 128) + round_up(apart, 16);
-}
-
-static mlxn_status plan_narrow(const mlxn_op *op, const mlxn_op_call *call, bool columns, narrow_constants *c) {
-    enum { LONGEST_RUN = 32 };
-    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), width = power_from(call->m > 1 ? call->m : 2);
-    const int64_t lane_groups = 32 / width, leaves = divide_up(call->n, LEAF);
-    c->width = (uint32_t)width;
-    c->piece_stride = (uint32_t)stride_apart(LEAF * call->m * size, width * size);
-    c->lhs_stride = columns ? (uint32_t)stride_apart(LEAF * size, size) : 0;
-    c->slot_bytes = (uint32_t)lane_groups * (c->piece_stride + c->lhs_stride);
-    int64_t run = minimum(LONGEST_RUN, power_from(divide_up(leaves, lane_groups * WARPS)));
+static void plan_narrow(const mlxn_op_call *call, int64_t width, narrow_constants *c) {
+    enum { WARPS = BACKWARD_THREADS / 32, LONGEST_RUN = 32 };
+    const int64_t tiles = divide_up(call->n, 32 / width * LEAF);
+    int64_t run = minimum(LONGEST_RUN, power_from(divide_up(tiles, WARPS)));
     for (;; run /= 2) {
-        const int64_t warps = divide_up(leaves, run * lane_groups);
-        c->leaf_run = (uint32_t)run;
+        const int64_t warps = divide_up(tiles, run);
+        c->run = (uint32_t)run;
         c->run_warps = (uint32_t)minimum(power_from(warps), WARPS);
         c->row_blocks = divide_up(warps, c->run_warps);
         c->item_groups = divide_up(c->items, WARPS / c->run_warps);
         if (run == 1 || c->item_groups * c->row_blocks >= ENOUGH_GROUPS) {
-            return plan_ring(op, call, RING_BYTES, c->slot_bytes, 0, &c->slots, &c->warp_bytes);
+            return;
         }
     }
 }
 
-enum { FINISH_THREADS = 256, FINISH_BATCH = 8, FINISH_CHUNK = 32 };
+enum { FINISH_BATCH = 8, FINISH_CHUNK = 32 };
 
 typedef struct finish_job {
     int64_t parts, length, results, columns;
@@ -310,28 +275,50 @@ static mlxn_status record_finish(const mlxn_op_call *call, partial_sums *sums, s
     }
 }
 
-/* A gradient's kernel, by the length of rows: "outer_product_backward_short_f32". */
-static const char *kernel_of(const char *plain, int64_t m) {
-    const char *suffix = m <= NARROW_ROW ? "_narrow" : m <= SHORT_ROW ? "_short" : "";
-    const size_t stem = (size_t)(strrchr(plain, '_') - plain), length = strlen(suffix);
+/* The length of rows up to which the kernel for m columns serves. */
+static int64_t length_of(int64_t m) {
+    return m > SHORT      ? SEGMENT
+           : m > SHORTEST ? SHORT
+           : m > NARROW   ? SHORTEST
+                          : power_from(m > NARROWEST ? m : NARROWEST);
+}
+
+/* A gradient's kernel: "outer_product_backward_256_f32" of "outer_product_backward_f32". */
+static const char *kernel_of(const char *plain, int64_t length) {
+    char wanted[64];
+    const char *dtype = strrchr(plain, '_');
+    snprintf(wanted, sizeof wanted, "%.*s_%d%s", (int)(dtype - plain), plain, (int)length, dtype);
     for (size_t i = 0; i < mlxn_outer_product_gpu.count; i++) {
-        const char *name = kernels[i].name;
-        if (strncmp(name, plain, stem) == 0 && strncmp(name + stem, suffix, length) == 0 &&
-            strcmp(name + stem + length, plain + stem) == 0) {
-            return name;
+        if (strcmp(kernels[i].name, wanted) == 0) {
+            return kernels[i].name;
         }
     }
     return NULL;
 }
 
+/* Bytes of local memory that a kernel declares: of outer_product_backward.h, or, at most, of outer_product_narrow.h. */
+static size_t local_bytes_of(const mlxn_op_call *call, bool narrow) {
+    const size_t teams = BACKWARD_THREADS / (8 * mlxn_dtype_size(call->dtype));
+    return narrow ? 27 << 10 : teams * (LEAF * 34 + 16) * sizeof(float);
+}
+
 mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_call *call, const mlxn_buffer *dlhs,
                                              const mlxn_buffer *drhs) {
-    const bool is_narrow = call->m <= NARROW_ROW;
+    const int64_t length = length_of(call->m);
+    const bool is_narrow = length <= NARROW;
+    if (call->local_bytes < local_bytes_of(call, is_narrow)) {
+        return mlxn_fail(MLXN_UNSUPPORTED, "%s: it takes %zu bytes of local memory, the device has %zu", op->info.name,
+                         local_bytes_of(call, is_narrow), call->local_bytes);
+    }
     const int64_t segments = divide_up(call->m, SEGMENT);
     const uint32_t accumulate = call->mode == MLXN_ACCUMULATE;
     backward_constants backward = {call->n, call->m, segments, segments * call->batch, .accumulate = accumulate};
     narrow_constants narrow = {call->n, call->m, call->batch, .accumulate = accumulate};
-    mlxn_status status = is_narrow ? plan_narrow(op, call, drhs != NULL, &narrow) : plan_backward(op, call, &backward);
+    if (is_narrow) {
+        plan_narrow(call, length, &narrow);
+    } else {
+        plan_backward(call, &backward);
+    }
     const int64_t row_blocks = is_narrow ? narrow.row_blocks : backward.row_blocks;
     const int64_t groups = row_blocks * (is_narrow ? narrow.item_groups : backward.unit_groups);
 
@@ -341,6 +328,7 @@ mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_ca
         slices[count] = mlxn_slice_of(call->arguments[count], MLXN_READ);
     }
     partial_sums sums[2];
+    mlxn_status status = MLXN_OK;
     if (dlhs != NULL) {
         sums[sums_count++] = (partial_sums){.gradient = dlhs, .parts = segments, .length = call->n};
     }
@@ -354,14 +342,13 @@ mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_ca
     if (status == MLXN_OK) {
         status = mlxn_encoder_record(
             call->encoder,
-            &(mlxn_recording){.kernel = kernel_of(op->kernels[call->dtype], call->m),
+            &(mlxn_recording){.kernel = kernel_of(op->kernels[call->dtype], length),
                               .slices = slices,
                               .slice_count = count,
                               .constants = is_narrow ? (const void *)&narrow : (const void *)&backward,
                               .constant_bytes = is_narrow ? sizeof narrow : sizeof backward,
                               .grid = {(uint64_t)groups, 1, 1},
-                              .group = {32 * WARPS, 1, 1},
-                              .local_bytes = WARPS * (is_narrow ? narrow.warp_bytes : backward.warp_bytes),
+                              .group = {BACKWARD_THREADS, 1, 1},
                               .cost = slices[0].bytes});
     }
     return status == MLXN_OK ? record_finish(call, sums, sums_count) : status;
