@@ -43,8 +43,15 @@ FN float max32(float a, float b) { return fmaxf(a, b); }
 FN u64 mul_high(u64 a, u64 b) { return __umul64hi(a, b); }
 FN i32 clz64(u64 x) { return __clzll((i64)x); }
 
-/* A word that is read once, from an aligned address. */
+/* x, of which the compiler knows nothing: what is computed of it is not kept in registers from turn to turn of a loop. */
+FN i32 anew(i32 x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
+/* What is read once: a word, and a 16-bit element. */
 FN u32 load_word(const void *p) { return __ldcs((const u32 *)p); }
+FN u32 load_element(const u16 *p) { return __ldcs(p); }
 
 /* 16 bytes at once, from and to an aligned address. */
 FN void set_words(u32 *words, uint4 v) {

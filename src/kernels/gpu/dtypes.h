@@ -14,9 +14,9 @@ typedef float element;
 FN float widen(element x) { return x; }
 FN element narrow(float x) { return canonical(x); }
 
-/* Element k of a word; a word of the first `count` elements at an address, 0 in place of others; a line of values. */
+/* A word with an element as its first; element k of a word; a line of values as words. */
+FN u32 word_of(element x) { return bits_of(x); }
 FN float widen_word(u32 word, i32 k) { return float_of(word); }
-FN u32 collect_word(const GLOBAL element *from, i32 count) { return bits_of(*from); }
 FN void narrow_line(u32 *words, const float *values) {
     UNROLL
     for (i32 k = 0; k < LINE; k++) {
@@ -40,7 +40,7 @@ FN float widen_word(u32 word, i32 k) { return float_of(k == 0 ? word << 16 : wor
 FN u32 narrow_pair(float a, float b) { return bf16_pair(a, b); }
 #endif
 
-FN u32 collect_word(const GLOBAL element *from, i32 count) { return (u32)from[0] | (count > 1 ? (u32)from[1] << 16 : 0); }
+FN u32 word_of(element x) { return x; }
 FN float widen(element x) { return widen_word(x, 0); }
 FN element narrow(float x) { return x == x ? (element)narrow_pair(x, 0.0f) : QUIET_NAN; }
 

@@ -1,16 +1,16 @@
 /* The gradients of the outer product: WANT_ROWS for dlhs, WANT_COLUMNS for drhs, both in one pass over dy.
  *
- * A team of lanes reads rows of one segment, a word of 4 bytes a lane: so each lane stands for the WORD lanes of the
- * canonical order, and for the columns of those lanes, that its words hold. BATCH rows are on their way to registers while
- * the BATCH before them are summed. A team sums leaves of 32 rows; `leaf_teams` teams of a group of threads do leaves below
- * each other, at the same time, and the others the same of the next segments. After each of `rounds` rounds the leaves'
- * column sums are added up. A group leaves partial sums, unless it has seen all of a sum. */
-#define TEAM (32 / WORD)
+ * A team of lanes reads rows of one segment, PACK elements a lane: so each lane stands for PACK lanes of the canonical
+ * order, and for the columns of those lanes. BATCH rows are on their way to registers while the BATCH before them are
+ * summed. A team sums leaves of 32 rows; `leaf_teams` teams of a group of threads do leaves below each other, at the same
+ * time, and the others the same of the next segments. After each of `rounds` rounds the leaves' column sums are added up. A
+ * group leaves partial sums, unless it has seen all of a sum. */
+#define TEAM (32 / PACK)
 #define TEAMS (THREADS / TEAM)
 #define SEGMENT 1024
 #define COLUMNS LONGEST /* of a segment */
-#define STEPS (LONGEST / 32)
-#define VALUES (STEPS * WORD) /* of a row and a lane */
+#define STEPS (COLUMNS / 32)
+#define VALUES (STEPS * PACK) /* of a row and a lane */
 #define LEAF 32
 #define BATCH (32 / STEPS)
 #define PITCH 33 /* of the lanes' sums of a row, which lie in local memory: a column of them meets all banks */
@@ -21,6 +21,11 @@
 #define LEVELS 2
 #else
 #define LEVELS 3
+#endif
+#if PACK == WORD
+#define LOAD_PACK(from) load_word(from)
+#else
+#define LOAD_PACK(from) load_element(from)
 #endif
 
 typedef struct constants {
@@ -34,77 +39,73 @@ typedef struct constants {
     u32 accumulate;
 } constants;
 
-/* What a lane reads of a leaf. What lies beyond the item's rows or the segment's columns is not read, and 0. */
-typedef struct reader {
-    const GLOBAL element *from; /* the lane's first element of the batch that is read next */
-    i64 m;
-    i32 columns; /* of the segment, from the lane's first on */
-    bool even;   /* all is there, in aligned words */
-} reader;
-
-FN void read_batch(u32 *words, const reader *its, i32 rows) {
+/* A batch of a leaf, of which `rows` rows are there from here on, and whose segment has `columns` columns from the lane's
+ * first on. What is not there is read from where something is, and not summed. Of an even leaf all is there. */
+FN void read_batch(u32 *packs, const GLOBAL element *from, i64 m, bool even, i32 rows, i32 columns) {
+    columns = even ? columns : anew(columns);
     UNROLL
     for (i32 r = 0; r < BATCH; r++) {
-        const GLOBAL element *from = its->from + r * its->m;
+        const GLOBAL element *row = from + (even || r < rows ? r : rows - 1) * m;
         UNROLL
         for (i32 t = 0; t < STEPS; t++) {
-            if (its->even) {
-                words[r * STEPS + t] = load_word(from + 32 * t);
-            } else {
-                const bool here = r < rows && 32 * t < its->columns;
-                words[r * STEPS + t] = here ? collect_word(from + 32 * t, its->columns - 32 * t) : 0;
-            }
+            packs[r * STEPS + t] = LOAD_PACK(row + (even || 32 * t < columns ? 32 * t : columns - PACK));
         }
     }
 }
 
-/* Adds a batch of rows to the column sums, and writes the lanes' sums of its rows. */
-FN void add_batch(const u32 *words, const u32 *b, float *sums, LOCAL const float *lhs, LOCAL float *lanes) {
+/* Adds a batch to the column sums, and writes the lanes' sums of its rows. */
+FN void add_batch(const u32 *packs, const u32 *b, float *sums, LOCAL const float *lhs, LOCAL float *lanes, bool even,
+                  i32 rows, i32 columns) {
+    columns = even ? columns : anew(columns);
     UNROLL
     for (i32 r = 0; r < BATCH; r++) {
+        if (even || r < rows) {
 #if WANT_COLUMNS
-        const float l = lhs[r];
+            const float l = lhs[r];
 #endif
 #if WANT_ROWS
-        float row_sums[WORD] = {0.0f};
+            float row_sums[PACK] = {0.0f};
 #endif
-        UNROLL
-        for (i32 t = 0; t < STEPS; t++) {
             UNROLL
-            for (i32 k = 0; k < WORD; k++) {
-                const float v = widen_word(words[r * STEPS + t], k);
+            for (i32 t = 0; t < STEPS; t++) {
+                const u32 pack = even || 32 * t < columns ? packs[r * STEPS + t] : 0;
+                UNROLL
+                for (i32 k = 0; k < PACK; k++) {
+                    const float v = widen_word(pack, k);
 #if WANT_ROWS
-                row_sums[k] = fma32(v, widen_word(b[t], k), row_sums[k]);
+                    row_sums[k] = fma32(v, widen_word(b[t], k), row_sums[k]);
 #endif
 #if WANT_COLUMNS
-                sums[t * WORD + k] = fma32(v, l, sums[t * WORD + k]);
+                    sums[t * PACK + k] = fma32(v, l, sums[t * PACK + k]);
 #endif
+                }
             }
-        }
 #if WANT_ROWS
-        UNROLL
-        for (i32 k = 0; k < WORD; k++) {
-            lanes[r * PITCH + k] = row_sums[k];
-        }
+            UNROLL
+            for (i32 k = 0; k < PACK; k++) {
+                lanes[r * PITCH + k] = row_sums[k];
+            }
 #endif
+        }
     }
 }
 
-/* A leaf, of `rows` rows. `words` holds its first batch and gets that of the next leaf, `apart` elements behind the end of
- * this one, if that has rows. */
-FN void sum_leaf(u32 *words, reader *its, i32 rows, i64 apart, i32 next_rows, const u32 *b, float *sums,
-                 LOCAL const float *lhs, LOCAL float *lanes) {
+/* A leaf of `rows` rows. `packs` holds its first batch and gets that of the next leaf, at `next`, if that has rows. */
+FN void sum_leaf(u32 *packs, const GLOBAL element *from, i64 m, const GLOBAL element *next, i32 next_rows, const u32 *b,
+                 float *sums, LOCAL const float *lhs, LOCAL float *lanes, bool even, i32 rows, i32 columns) {
     u32 others[BATCH * STEPS];
-    for (i32 r = 0; r < LEAF; r += 2 * BATCH) {
-        const bool last = r + 2 * BATCH == LEAF;
-        its->from += BATCH * its->m;
-        read_batch(others, its, rows - r - BATCH);
-        add_batch(words, b, sums, lhs + r, lanes + r * PITCH);
-        its->from += BATCH * its->m + (last ? apart : 0);
-        if (!last || next_rows > 0) {
-            read_batch(words, its, last ? next_rows : rows - r - 2 * BATCH);
+    for (i32 r = 0; r < rows; r += 2 * BATCH) {
+        from += BATCH * m;
+        if (even || r + BATCH < rows) {
+            read_batch(others, from, m, even, rows - r - BATCH, columns);
         }
-        add_batch(others, b, sums, lhs + r + BATCH, lanes + (r + BATCH) * PITCH);
+        add_batch(packs, b, sums, lhs + r, lanes + r * PITCH, even, rows - r, columns);
+        from += BATCH * m;
+        const bool last = r + 2 * BATCH >= rows;
+        if (!last || next_rows > 0) {
+            read_batch(packs, last ? next : from, m, even, last ? next_rows : rows - r - 2 * BATCH, columns);
+        }
+        add_batch(others, b, sums, lhs + r + BATCH, lanes + (r + BATCH) * PITCH, even, rows - r - BATCH, columns);
     }
 }
 
@@ -167,27 +168,34 @@ KERNEL(NAME, THREADS, 2)
     i64 row = (block * c.rounds * c.leaf_teams + team % c.leaf_teams) * LEAF; /* the leaf's first */
     i64 left = here ? c.n - row : 0;
 
-    reader its;
-    its.from = dy + ((item * c.n + row) * c.m + segment * SEGMENT + lane * WORD);
-    its.m = c.m;
-    its.columns = columns - (i32)lane * WORD;
-    its.even = columns == COLUMNS && left >= (i64)((c.rounds - 1) * c.leaf_teams + 1) * LEAF &&
-               ((u64)its.from | (u64)c.m * sizeof(element)) % 4 == 0;
-    u32 words[BATCH * STEPS], b[STEPS];
-    read_batch(words, &its, leaf_rows(left));
+    const i32 lane_columns = columns - (i32)lane * PACK;
+    const GLOBAL element *from = dy + ((item * c.n + row) * c.m + segment * SEGMENT + lane * PACK);
+    const bool even = columns == COLUMNS && left >= (i64)((c.rounds - 1) * c.leaf_teams + 1) * LEAF;
+    u32 packs[BATCH * STEPS], b[STEPS];
+    if (even) {
+        read_batch(packs, from, c.m, true, LEAF, COLUMNS);
+    } else if (left > 0) {
+        read_batch(packs, from, c.m, false, leaf_rows(left), lane_columns);
+    }
 #if WANT_ROWS
     UNROLL
     for (i32 t = 0; t < STEPS; t++) {
-        const GLOBAL element *from = rhs + (item * c.m + segment * SEGMENT + 32 * t + lane * WORD);
-        b[t] = 32 * t < its.columns ? collect_word(from, its.columns - 32 * t) : 0;
+        b[t] = 0;
+        UNROLL
+        for (i32 k = 0; k < PACK; k++) {
+            const i32 column = 32 * t + k;
+            const element of =
+                rhs[item * c.m + segment * SEGMENT + lane * PACK + (column < lane_columns ? column : lane_columns - 1)];
+            b[t] |= column < lane_columns ? word_of(of) << 16 * k : 0;
+        }
     }
 #endif
     float sums[VALUES];
 #if WANT_COLUMNS
-    float added[TURN], levels[LEVELS * TURN], its_lhs[WORD];
+    float added[TURN], levels[LEVELS * TURN], its_lhs[PACK];
     UNROLL
-    for (i32 k = 0; k < WORD; k++) {
-        its_lhs[k] = lane * WORD + k < left ? widen(lhs[item * c.n + row + lane * WORD + k]) : 0.0f;
+    for (i32 k = 0; k < PACK; k++) {
+        its_lhs[k] = lane * PACK + k < left ? widen(lhs[item * c.n + row + lane * PACK + k]) : 0.0f;
     }
 #endif
     for (u32 round = 0; round < c.rounds; round++) {
@@ -195,9 +203,9 @@ KERNEL(NAME, THREADS, 2)
         const i32 next_rows = round + 1 < c.rounds ? leaf_rows(next_left) : 0;
 #if WANT_COLUMNS
         UNROLL
-        for (i32 k = 0; k < WORD; k++) {
-            leaf_lhs[lane * WORD + k] = its_lhs[k];
-            const i32 r = (i32)(lane * WORD) + k;
+        for (i32 k = 0; k < PACK; k++) {
+            leaf_lhs[lane * PACK + k] = its_lhs[k];
+            const i32 r = (i32)(lane * PACK) + k;
             its_lhs[k] = r < next_rows ? widen(lhs[item * c.n + next_row + r]) : 0.0f;
         }
         UNROLL
@@ -206,19 +214,19 @@ KERNEL(NAME, THREADS, 2)
         }
         WARP_BARRIER();
 #endif
-        const i64 apart = (i64)(c.leaf_teams - 1) * LEAF * c.m;
-        if (its.even) {
-            its.even = true; /* known where this is compiled */
-            sum_leaf(words, &its, LEAF, apart, next_rows, b, sums, leaf_lhs, area + lane * WORD);
+        const GLOBAL element *next = from + (i64)c.leaf_teams * LEAF * c.m;
+        if (even) {
+            sum_leaf(packs, from, c.m, next, next_rows, b, sums, leaf_lhs, area + lane * PACK, true, LEAF, COLUMNS);
         } else {
-            its.even = false;
-            sum_leaf(words, &its, leaf_rows(left), apart, next_rows, b, sums, leaf_lhs, area + lane * WORD);
+            sum_leaf(packs, from, c.m, next, next_rows, b, sums, leaf_lhs, area + lane * PACK, false, leaf_rows(left),
+                     lane_columns);
         }
+        from = next;
 #if WANT_ROWS
         WARP_BARRIER();
         /* A lane adds the lanes of one row. */
         UNROLL
-        for (i32 k = 0; k < WORD; k++) {
+        for (i32 k = 0; k < PACK; k++) {
             const u32 r = lane + k * TEAM;
             if (r < left) {
                 float lanes[32];
@@ -240,8 +248,8 @@ KERNEL(NAME, THREADS, 2)
         UNROLL
         for (i32 t = 0; t < STEPS; t++) {
             UNROLL
-            for (i32 k = 0; k < WORD; k++) {
-                area[32 * t + lane * WORD + k] = sums[t * WORD + k];
+            for (i32 k = 0; k < PACK; k++) {
+                area[32 * t + lane * PACK + k] = sums[t * PACK + k];
             }
         }
         GROUP_BARRIER();

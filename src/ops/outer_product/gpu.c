@@ -15,20 +15,21 @@
     static const char *const name##_##dtype[] = {OWN(name, dtype, defines), mlxn_text_dtypes, mlxn_text_sums, body, NULL};
 #define TEXTS(name, body, defines) TEXT(name, f32, body, defines) TEXT(name, f16, body, defines) TEXT(name, bf16, body, defines)
 
-/* Of the gradients there is a kernel for each of these lengths of rows, up to which it serves; the last serves all. */
-#define LENGTHS(X, ...) X(__VA_ARGS__, 2) X(__VA_ARGS__, 4) X(__VA_ARGS__, 8) X(__VA_ARGS__, 16) X(__VA_ARGS__, 64) \
-    X(__VA_ARGS__, 256) X(__VA_ARGS__, 1024)
+/* Of the gradients there is a kernel for each of these lengths of rows, up to which it serves; the last serves all. Of
+ * the longer ones there is one more in the 16-bit types, for elements that do not lie in pairs. */
+#define NARROW_LENGTHS(X, ...) X(__VA_ARGS__, 2) X(__VA_ARGS__, 4) X(__VA_ARGS__, 8) X(__VA_ARGS__, 16)
+#define LENGTHS(X, ...) X(__VA_ARGS__, 64) X(__VA_ARGS__, 256) X(__VA_ARGS__, 1024)
 enum { NARROWEST = 2, NARROW = 16, SHORTEST = 64, SHORT = 256, SEGMENT = 1024 };
-#define TEXT_2 mlxn_text_outer_product_narrow
-#define TEXT_4 mlxn_text_outer_product_narrow
-#define TEXT_8 mlxn_text_outer_product_narrow
-#define TEXT_16 mlxn_text_outer_product_narrow
-#define TEXT_64 mlxn_text_outer_product_backward
-#define TEXT_256 mlxn_text_outer_product_backward
-#define TEXT_1024 mlxn_text_outer_product_backward
 #define BACKWARD_THREADS 128
-#define BACKWARD(name, wanted, length) TEXTS(name##_##length, TEXT_##length, \
-    "#define THREADS " TEXT_OF(BACKWARD_THREADS) "\n#define LONGEST " #length "\n" wanted)
+#define BACKWARD_DEFINES(wanted, length) \
+    "#define THREADS " TEXT_OF(BACKWARD_THREADS) "\n#define LONGEST " #length "\n" wanted
+#define NARROW_TEXTS(name, wanted, length) \
+    TEXTS(name##_##length, mlxn_text_outer_product_narrow, BACKWARD_DEFINES(wanted, length))
+#define BACKWARD_TEXTS(name, wanted, length) \
+    TEXTS(name##_##length, mlxn_text_outer_product_backward, BACKWARD_DEFINES(wanted, length) "#define PACK WORD\n") \
+    TEXT(name##_odd##length, f16, mlxn_text_outer_product_backward, BACKWARD_DEFINES(wanted, length) "#define PACK 1\n") \
+    TEXT(name##_odd##length, bf16, mlxn_text_outer_product_backward, BACKWARD_DEFINES(wanted, length) "#define PACK 1\n")
+#define BACKWARD(name, wanted) NARROW_LENGTHS(NARROW_TEXTS, name, wanted) LENGTHS(BACKWARD_TEXTS, name, wanted)
 #define ROWS "#define WANT_ROWS 1\n"
 #define COLUMNS "#define WANT_COLUMNS 1\n"
 
@@ -39,19 +40,22 @@ TEXTS(outer_product, mlxn_text_outer_product, "#define THREADS " TEXT_OF(FORWARD
       TEXT_OF(FORWARD_ROWS) "\n#define LINES " TEXT_OF(FORWARD_LINES) "\n")
 #define FINISH_THREADS 256
 TEXTS(outer_product_finish, mlxn_text_outer_product_finish, "#define THREADS " TEXT_OF(FINISH_THREADS) "\n")
-LENGTHS(BACKWARD, outer_product_backward_lhs, ROWS)
-LENGTHS(BACKWARD, outer_product_backward_rhs, COLUMNS)
-LENGTHS(BACKWARD, outer_product_backward, ROWS COLUMNS)
+BACKWARD(outer_product_backward_lhs, ROWS)
+BACKWARD(outer_product_backward_rhs, COLUMNS)
+BACKWARD(outer_product_backward, ROWS COLUMNS)
 
 #define KERNEL(name, dtype) {#name "_" #dtype, name##_##dtype},
 #define KERNELS(name) KERNEL(name, f32) KERNEL(name, f16) KERNEL(name, bf16)
-#define BACKWARD_KERNELS(name, length) KERNELS(name##_##length)
+#define NARROW_KERNELS(name, length) KERNELS(name##_##length)
+#define BACKWARD_KERNELS(name, length) \
+    KERNELS(name##_##length) KERNEL(name##_odd##length, f16) KERNEL(name##_odd##length, bf16)
+#define KERNELS_OF(name) NARROW_LENGTHS(NARROW_KERNELS, name) LENGTHS(BACKWARD_KERNELS, name)
 static const mlxn_gpu_kernel kernels[] = {
     KERNELS(outer_product)
     KERNELS(outer_product_finish)
-    LENGTHS(BACKWARD_KERNELS, outer_product_backward_lhs)
-    LENGTHS(BACKWARD_KERNELS, outer_product_backward_rhs)
-    LENGTHS(BACKWARD_KERNELS, outer_product_backward)
+    KERNELS_OF(outer_product_backward_lhs)
+    KERNELS_OF(outer_product_backward_rhs)
+    KERNELS_OF(outer_product_backward)
 };
 /* clang-format on */
 const mlxn_gpu_kernels mlxn_outer_product_gpu = {kernels, sizeof kernels / sizeof *kernels};
@@ -134,9 +138,9 @@ static int64_t partial_bytes(int64_t segments, int64_t n, int64_t m, int64_t row
     return ((segments > 1 ? segments * n : 0) + (row_blocks > 1 ? row_blocks * m : 0)) * (int64_t)sizeof(float);
 }
 
-static void plan_backward(const mlxn_op_call *call, backward_constants *c) {
+static void plan_backward(const mlxn_op_call *call, int64_t teams, backward_constants *c) {
     const int64_t n = call->n, m = call->m, size = (int64_t)mlxn_dtype_size(call->dtype);
-    const int64_t leaves = divide_up(n, LEAF), teams = BACKWARD_THREADS / (8 * size);
+    const int64_t leaves = divide_up(n, LEAF);
     c->leaf_teams = (uint32_t)minimum(teams, power_from(leaves));
     c->unit_groups = divide_up(c->units, teams / c->leaf_teams);
 
@@ -284,10 +288,10 @@ static int64_t length_of(int64_t m) {
 }
 
 /* A gradient's kernel: "outer_product_backward_256_f32" of "outer_product_backward_f32". */
-static const char *kernel_of(const char *plain, int64_t length) {
+static const char *kernel_of(const char *plain, bool odd, int64_t length) {
     char wanted[64];
     const char *dtype = strrchr(plain, '_');
-    snprintf(wanted, sizeof wanted, "%.*s_%d%s", (int)(dtype - plain), plain, (int)length, dtype);
+    snprintf(wanted, sizeof wanted, "%.*s_%s%d%s", (int)(dtype - plain), plain, odd ? "odd" : "", (int)length, dtype);
     for (size_t i = 0; i < mlxn_outer_product_gpu.count; i++) {
         if (strcmp(kernels[i].name, wanted) == 0) {
             return kernels[i].name;
@@ -296,19 +300,19 @@ static const char *kernel_of(const char *plain, int64_t length) {
     return NULL;
 }
 
-/* Bytes of local memory that a kernel declares: of outer_product_backward.h, or, at most, of outer_product_narrow.h. */
-static size_t local_bytes_of(const mlxn_op_call *call, bool narrow) {
-    const size_t teams = BACKWARD_THREADS / (8 * mlxn_dtype_size(call->dtype));
-    return narrow ? 27 << 10 : teams * (LEAF * 34 + 16) * sizeof(float);
-}
-
 mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_call *call, const mlxn_buffer *dlhs,
                                              const mlxn_buffer *drhs) {
     const int64_t length = length_of(call->m);
     const bool is_narrow = length <= NARROW;
-    if (call->local_bytes < local_bytes_of(call, is_narrow)) {
+    /* Rows come as words of 4 bytes, if elements lie so: then a row takes fewer lanes. */
+    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype);
+    const mlxn_slice dy = mlxn_slice_of(call->arguments[0], MLXN_READ);
+    const bool odd = !is_narrow && (mlxn_slice_begin(&dy) % 4 != 0 || call->m * size % 4 != 0);
+    const int64_t teams = BACKWARD_THREADS / (odd ? 32 : 8 * size);
+    const size_t local = is_narrow ? 27 << 10 : (size_t)teams * (LEAF * 34 + 16) * sizeof(float); /* at most */
+    if (call->local_bytes < local) {
         return mlxn_fail(MLXN_UNSUPPORTED, "%s: it takes %zu bytes of local memory, the device has %zu", op->info.name,
-                         local_bytes_of(call, is_narrow), call->local_bytes);
+                         local, call->local_bytes);
     }
     const int64_t segments = divide_up(call->m, SEGMENT);
     const uint32_t accumulate = call->mode == MLXN_ACCUMULATE;
@@ -317,7 +321,7 @@ mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_ca
     if (is_narrow) {
         plan_narrow(call, length, &narrow);
     } else {
-        plan_backward(call, &backward);
+        plan_backward(call, teams, &backward);
     }
     const int64_t row_blocks = is_narrow ? narrow.row_blocks : backward.row_blocks;
     const int64_t groups = row_blocks * (is_narrow ? narrow.item_groups : backward.unit_groups);
@@ -342,7 +346,7 @@ mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_ca
     if (status == MLXN_OK) {
         status = mlxn_encoder_record(
             call->encoder,
-            &(mlxn_recording){.kernel = kernel_of(op->kernels[call->dtype], length),
+            &(mlxn_recording){.kernel = kernel_of(op->kernels[call->dtype], odd, length),
                               .slices = slices,
                               .slice_count = count,
                               .constants = is_narrow ? (const void *)&narrow : (const void *)&backward,
