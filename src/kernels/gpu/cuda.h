@@ -43,15 +43,22 @@ FN float max32(float a, float b) { return fmaxf(a, b); }
 FN u64 mul_high(u64 a, u64 b) { return __umul64hi(a, b); }
 FN i32 clz64(u64 x) { return __clzll((i64)x); }
 
-/* x, of which the compiler knows nothing: what is computed of it is not kept in registers from turn to turn of a loop. */
-FN i32 anew(i32 x) {
-    asm volatile("" : "+r"(x));
-    return x;
+/* What is read once, if it is there, else 0: a word at an aligned address, and a 16-bit element. A read that is only asked
+ * for by condition, and not put behind a branch, holds nothing up. */
+FN u32 read_word(bool there, const void *p) {
+    u32 word;
+    asm("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global.cs.u32 %0, [%1];}"
+        : "=r"(word)
+        : "l"(p), "r"((u32)there));
+    return word;
 }
-
-/* What is read once: a word, and a 16-bit element. */
-FN u32 load_word(const void *p) { return __ldcs((const u32 *)p); }
-FN u32 load_element(const u16 *p) { return __ldcs(p); }
+FN u32 read_element(bool there, const u16 *p) {
+    u32 word;
+    asm("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global.cs.u16 %0, [%1];}"
+        : "=r"(word)
+        : "l"(p), "r"((u32)there));
+    return word;
+}
 
 /* 16 bytes at once, from and to an aligned address. */
 FN void set_words(u32 *words, uint4 v) {

@@ -52,10 +52,8 @@ FN float max32(float a, float b) { return fmax(a, b); }
 FN u64 mul_high(u64 a, u64 b) { return mul_hi(a, b); }
 FN i32 clz64(u64 x) { return (i32)clz(x); }
 
-FN i32 anew(i32 x) { return x; }
-
-FN u32 load_word(const __global void *p) { return *(const __global u32 *)p; }
-FN u32 load_element(const __global u16 *p) { return *p; }
+FN u32 read_word(bool there, const __global void *p) { return there ? *(const __global u32 *)p : 0; }
+FN u32 read_element(bool there, const __global u16 *p) { return there ? *p : 0; }
 
 /* 16 bytes at once, from and to an aligned address. */
 FN void load_line(u32 *words, const __global void *p) { vstore4(*(const __global uint4 *)p, 0, words); }

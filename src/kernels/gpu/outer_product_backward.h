@@ -23,9 +23,9 @@
 #define LEVELS 3
 #endif
 #if PACK == WORD
-#define LOAD_PACK(from) load_word(from)
+#define READ_PACK(there, from) read_word(there, from)
 #else
-#define LOAD_PACK(from) load_element(from)
+#define READ_PACK(there, from) read_element(there, from)
 #endif
 
 typedef struct constants {
@@ -39,73 +39,47 @@ typedef struct constants {
     u32 accumulate;
 } constants;
 
-/* A batch of a leaf, of which `rows` rows are there from here on, and whose segment has `columns` columns from the lane's
- * first on. What is not there is read from where something is, and not summed. Of an even leaf all is there. */
-FN void read_batch(u32 *packs, const GLOBAL element *from, i64 m, bool even, i32 rows, i32 columns) {
-    columns = even ? columns : anew(columns);
+/* A batch of a leaf, which has `rows` rows from here on, and `columns` columns from the lane's first on. The rest is 0. */
+FN void read_batch(u32 *packs, const GLOBAL element *from, i64 m, i32 rows, i32 columns) {
     UNROLL
     for (i32 r = 0; r < BATCH; r++) {
-        const GLOBAL element *row = from + (even || r < rows ? r : rows - 1) * m;
         UNROLL
         for (i32 t = 0; t < STEPS; t++) {
-            packs[r * STEPS + t] = LOAD_PACK(row + (even || 32 * t < columns ? 32 * t : columns - PACK));
+            packs[r * STEPS + t] = READ_PACK(r < rows && 32 * t < columns, from + 32 * t);
         }
+        from += m;
     }
 }
 
-/* Adds a batch to the column sums, and writes the lanes' sums of its rows. */
-FN void add_batch(const u32 *packs, const u32 *b, float *sums, LOCAL const float *lhs, LOCAL float *lanes, bool even,
-                  i32 rows, i32 columns) {
-    columns = even ? columns : anew(columns);
+/* Adds a batch to the column sums, and writes the lanes' sums of its rows. Where there is nothing, all factors are 0. */
+FN void add_batch(const u32 *packs, const u32 *b, float *sums, LOCAL const float *lhs, LOCAL float *lanes) {
     UNROLL
     for (i32 r = 0; r < BATCH; r++) {
-        if (even || r < rows) {
 #if WANT_COLUMNS
-            const float l = lhs[r];
+        const float l = lhs[r];
 #endif
 #if WANT_ROWS
-            float row_sums[PACK] = {0.0f};
+        float row_sums[PACK] = {0.0f};
 #endif
-            UNROLL
-            for (i32 t = 0; t < STEPS; t++) {
-                const u32 pack = even || 32 * t < columns ? packs[r * STEPS + t] : 0;
-                UNROLL
-                for (i32 k = 0; k < PACK; k++) {
-                    const float v = widen_word(pack, k);
-#if WANT_ROWS
-                    row_sums[k] = fma32(v, widen_word(b[t], k), row_sums[k]);
-#endif
-#if WANT_COLUMNS
-                    sums[t * PACK + k] = fma32(v, l, sums[t * PACK + k]);
-#endif
-                }
-            }
-#if WANT_ROWS
+        UNROLL
+        for (i32 t = 0; t < STEPS; t++) {
             UNROLL
             for (i32 k = 0; k < PACK; k++) {
-                lanes[r * PITCH + k] = row_sums[k];
-            }
+                const float v = widen_word(packs[r * STEPS + t], k);
+#if WANT_ROWS
+                row_sums[k] = fma32(v, widen_word(b[t], k), row_sums[k]);
 #endif
+#if WANT_COLUMNS
+                sums[t * PACK + k] = fma32(v, l, sums[t * PACK + k]);
+#endif
+            }
         }
-    }
-}
-
-/* A leaf of `rows` rows. `packs` holds its first batch and gets that of the next leaf, at `next`, if that has rows. */
-FN void sum_leaf(u32 *packs, const GLOBAL element *from, i64 m, const GLOBAL element *next, i32 next_rows, const u32 *b,
-                 float *sums, LOCAL const float *lhs, LOCAL float *lanes, bool even, i32 rows, i32 columns) {
-    u32 others[BATCH * STEPS];
-    for (i32 r = 0; r < rows; r += 2 * BATCH) {
-        from += BATCH * m;
-        if (even || r + BATCH < rows) {
-            read_batch(others, from, m, even, rows - r - BATCH, columns);
+#if WANT_ROWS
+        UNROLL
+        for (i32 k = 0; k < PACK; k++) {
+            lanes[r * PITCH + k] = row_sums[k];
         }
-        add_batch(packs, b, sums, lhs + r, lanes + r * PITCH, even, rows - r, columns);
-        from += BATCH * m;
-        const bool last = r + 2 * BATCH >= rows;
-        if (!last || next_rows > 0) {
-            read_batch(packs, last ? next : from, m, even, last ? next_rows : rows - r - 2 * BATCH, columns);
-        }
-        add_batch(others, b, sums, lhs + r + BATCH, lanes + (r + BATCH) * PITCH, even, rows - r - BATCH, columns);
+#endif
     }
 }
 
@@ -170,13 +144,9 @@ KERNEL(NAME, THREADS, 2)
 
     const i32 lane_columns = columns - (i32)lane * PACK;
     const GLOBAL element *from = dy + ((item * c.n + row) * c.m + segment * SEGMENT + lane * PACK);
-    const bool even = columns == COLUMNS && left >= (i64)((c.rounds - 1) * c.leaf_teams + 1) * LEAF;
-    u32 packs[BATCH * STEPS], b[STEPS];
-    if (even) {
-        read_batch(packs, from, c.m, true, LEAF, COLUMNS);
-    } else if (left > 0) {
-        read_batch(packs, from, c.m, false, leaf_rows(left), lane_columns);
-    }
+    const i64 next_leaf = (i64)(c.leaf_teams - 1) * LEAF * c.m; /* from the end of one */
+    u32 packs[BATCH * STEPS], others[BATCH * STEPS], b[STEPS];
+    read_batch(packs, from, c.m, leaf_rows(left), lane_columns);
 #if WANT_ROWS
     UNROLL
     for (i32 t = 0; t < STEPS; t++) {
@@ -214,14 +184,16 @@ KERNEL(NAME, THREADS, 2)
         }
         WARP_BARRIER();
 #endif
-        const GLOBAL element *next = from + (i64)c.leaf_teams * LEAF * c.m;
-        if (even) {
-            sum_leaf(packs, from, c.m, next, next_rows, b, sums, leaf_lhs, area + lane * PACK, true, LEAF, COLUMNS);
-        } else {
-            sum_leaf(packs, from, c.m, next, next_rows, b, sums, leaf_lhs, area + lane * PACK, false, leaf_rows(left),
-                     lane_columns);
+        const i32 rows = leaf_rows(left);
+        for (i32 r = 0; r < rows; r += 2 * BATCH) {
+            const bool last = r + 2 * BATCH >= rows; /* then follows the next leaf, if this one is whole */
+            from += BATCH * c.m;
+            read_batch(others, from, c.m, rows - r - BATCH, lane_columns);
+            add_batch(packs, b, sums, leaf_lhs + r, area + r * PITCH + lane * PACK);
+            from += BATCH * c.m + (last ? next_leaf : 0);
+            read_batch(packs, from, c.m, last ? next_rows : rows - r - 2 * BATCH, lane_columns);
+            add_batch(others, b, sums, leaf_lhs + r + BATCH, area + (r + BATCH) * PITCH + lane * PACK);
         }
-        from = next;
 #if WANT_ROWS
         WARP_BARRIER();
         /* A lane adds the lanes of one row. */
