@@ -77,7 +77,8 @@ static mlxn_status prepare(mlxn_cuda_state *state, const mlxn_list *list, mlxn_c
 
 static mlxn_status launch_all(mlxn_cuda_state *state, const mlxn_list *list, CUstream stream) {
     for (size_t i = 0; i < list->count; i++) {
-        const CUresult result = mlxn_cuda_launch(state, list->records[i], stream);
+        /* The first stands behind whatever else the stream has had to do and to wait for. */
+        const CUresult result = mlxn_cuda_launch(state, list->records[i], stream, i > 0);
         if (result != CUDA_SUCCESS) {
             return mlxn_cuda_failed(state, "cuLaunchKernel", result);
         }
@@ -109,7 +110,7 @@ static mlxn_status launch_timed(mlxn_cuda_state *state, const mlxn_list *list, c
                                 CUstream stream) {
     mlxn_status status = CU(state, EventRecord, own->events[0], stream);
     for (size_t i = 0; status == MLXN_OK && i < list->count; i++) {
-        status = mlxn_cuda_check(state, "cuLaunchKernel", mlxn_cuda_launch(state, list->records[i], stream));
+        status = mlxn_cuda_check(state, "cuLaunchKernel", mlxn_cuda_launch(state, list->records[i], stream, false));
         if (status == MLXN_OK) {
             status = CU(state, EventRecord, own->events[i + 1], stream);
         }
@@ -117,20 +118,32 @@ static mlxn_status launch_timed(mlxn_cuda_state *state, const mlxn_list *list, c
     return status;
 }
 
-/* Adds a node for each dispatch; those of a wave follow all of the wave before. */
-static bool add_nodes(mlxn_cuda_state *state, const mlxn_list *list, CUgraph graph, CUgraphNode *nodes) {
+/* Whether dispatch i is all of its wave. */
+static bool is_alone(const mlxn_list *list, size_t i) {
+    return (i == 0 || list->records[i]->barrier) && (i + 1 == list->count || list->records[i + 1]->barrier);
+}
+
+/* Adds a node for each dispatch; those of a wave follow all of the wave before. `*early`: whether a kernel may start while
+ * the only one of the wave before ends; afterwards, whether one may indeed. */
+static bool add_nodes(mlxn_cuda_state *state, const mlxn_list *list, CUgraph graph, CUgraphNode *nodes, bool *early) {
+    const bool allowed = *early;
     size_t wave = 0, before = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->records[i]->barrier && i > 0) {
+    CUresult result = CUDA_SUCCESS;
+    *early = false;
+    for (size_t i = 0; result == CUDA_SUCCESS && i < list->count; i++) {
+        const mlxn_record *record = list->records[i];
+        if (record->barrier && i > 0) {
             before = wave;
             wave = i;
         }
-        if (mlxn_cuda_add_node(state, list->records[i], graph, nodes + before, wave - before, &nodes[i]) !=
-            CUDA_SUCCESS) {
-            return false;
+        if (allowed && wave - before == 1 && is_alone(list, i) && mlxn_cuda_awaits(record)) {
+            *early = true;
+            result = mlxn_cuda_add_early_node(state, record, graph, nodes[before], &nodes[i]);
+        } else {
+            result = mlxn_cuda_add_node(state, record, graph, nodes + before, wave - before, &nodes[i]);
         }
     }
-    return true;
+    return result == CUDA_SUCCESS;
 }
 
 /* The same with an event between any two dispatches, one behind the other. */
@@ -146,20 +159,35 @@ static bool add_timed_nodes(mlxn_cuda_state *state, const mlxn_list *list, const
     return result == CUDA_SUCCESS;
 }
 
-/* A graph of the list, or NULL: whatever the reason, launching does the same. */
-static CUgraphExec make_graph(mlxn_device *device, const mlxn_list *list, const mlxn_cuda_list *own, bool timing) {
+/* A graph of the list, or NULL. `early` as for add_nodes. */
+static CUgraphExec build_graph(mlxn_device *device, const mlxn_list *list, const mlxn_cuda_list *own, bool timing,
+                               bool *early) {
     mlxn_cuda_state *state = mlxn_cuda_state_of(device);
     CUgraph graph = NULL;
     CUgraphExec executable = NULL;
     CUgraphNode *nodes = mlxn_allocate(&device->allocator, list->count * sizeof *nodes, _Alignof(CUgraphNode));
     if (nodes != NULL && mlxn_cuda.GraphCreate(&graph, 0) == CUDA_SUCCESS) {
-        const bool whole = timing ? add_timed_nodes(state, list, own, graph) : add_nodes(state, list, graph, nodes);
+        const bool whole =
+            timing ? add_timed_nodes(state, list, own, graph) : add_nodes(state, list, graph, nodes, early);
         if (!whole || mlxn_cuda.GraphInstantiate(&executable, graph, 0) != CUDA_SUCCESS) {
             executable = NULL;
         }
         mlxn_cuda.GraphDestroy(graph);
     }
     mlxn_free(&device->allocator, nodes, list->count * sizeof *nodes);
+    return executable;
+}
+
+/* The same, or NULL: whatever the reason, launching does the same. */
+static CUgraphExec make_graph(mlxn_device *device, const mlxn_list *list, const mlxn_cuda_list *own, bool timing) {
+    mlxn_cuda_state *state = mlxn_cuda_state_of(device);
+    bool early = !timing && state->early_edges;
+    CUgraphExec executable = build_graph(device, list, own, timing, &early);
+    if (executable == NULL && early) {
+        early = false;
+        executable = build_graph(device, list, own, timing, &early);
+        state->early_edges = executable == NULL; /* if it is early edges that the driver does not make: never again */
+    }
     return executable;
 }
 

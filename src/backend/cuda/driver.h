@@ -26,6 +26,29 @@ typedef struct CUDA_KERNEL_NODE_PARAMS_st {
     void **extra;
 } CUDA_KERNEL_NODE_PARAMS;
 
+/* How a kernel is launched, and what more the launch says of itself. */
+typedef struct CUlaunchAttribute_st {
+    int id;
+    int unused;
+    union {
+        int programmatic; /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+        unsigned long long all[8];
+    } value;
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig_st {
+    unsigned grid[3], group[3];
+    unsigned local_bytes;
+    CUstream stream;
+    CUlaunchAttribute *attributes;
+    unsigned attribute_count;
+} CUlaunchConfig;
+
+/* What an edge of a graph waits for. */
+typedef struct CUgraphEdgeData_st {
+    unsigned char from_port, to_port, type, reserved[5];
+} CUgraphEdgeData;
+
 enum {
     CUDA_SUCCESS = 0,
     CUDA_ERROR_INVALID_VALUE = 1,
@@ -61,6 +84,10 @@ enum {
     CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
     CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+    CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1,
+    CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1,
 };
 
 typedef struct mlxn_cuda_driver {

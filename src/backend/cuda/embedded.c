@@ -9,7 +9,7 @@
 extern const char mlxn_cuda_ptx[];
 extern const size_t mlxn_cuda_ptx_bytes;
 
-const char *mlxn_cuda_embedded(const char *text, int capability) {
+const char *mlxn_cuda_embedded(const char *text, int capability, int *architecture) {
     const mlxn_cache_key key = mlxn_cache_key_of((const char *[]){text, NULL});
     const char *best = NULL;
     uint64_t best_architecture = 0;
@@ -23,5 +23,6 @@ const char *mlxn_cuda_embedded(const char *text, int capability) {
         }
         at += sizeof head + (head.bytes + 7) / 8 * 8;
     }
+    *architecture = (int)best_architecture;
     return best;
 }

@@ -12,7 +12,8 @@ typedef struct mlxn_cuda_embedded_head {
     uint64_t bytes; /* the PTX's, the 0 at its end included */
 } mlxn_cuda_embedded_head;
 
-/* The PTX of a text, of the newest architecture that is not newer than the device's; NULL if there is none. */
-const char *mlxn_cuda_embedded(const char *text, int capability);
+/* The PTX of a text, of the newest architecture that is not newer than the device's, which is put down; NULL if there is
+ * none. */
+const char *mlxn_cuda_embedded(const char *text, int capability, int *architecture);
 
 #endif

@@ -103,15 +103,18 @@ static mlxn_status load(const mlxn_device *device, const char *name, const void 
     return MLXN_OK;
 }
 
-/* From the cache if it is there and the driver takes it, else from the text. With the context current. */
-static mlxn_status make(mlxn_device *device, const char *name, const char *text, mlxn_cuda_kernel *kernel) {
+/* From the cache if it is there and the driver takes it, else from the text. With the context current. `*architecture` is
+ * what it was compiled for. */
+static mlxn_status make(mlxn_device *device, const char *name, const char *text, mlxn_cuda_kernel *kernel,
+                        int *architecture) {
     const mlxn_cuda_state *state = mlxn_cuda_state_of(device);
     mlxn_nvrtc_target target;
     mlxn_status status = mlxn_nvrtc_target_for(mlxn_cuda_version(), state->capability, &target);
     if (status != MLXN_OK) {
-        const char *ptx = mlxn_cuda_embedded(text, state->capability);
+        const char *ptx = mlxn_cuda_embedded(text, state->capability, architecture);
         return ptx != NULL ? load(device, name, ptx, kernel) : status;
     }
+    *architecture = target.number;
     const mlxn_cache_key key = key_of(device, &target, text);
     size_t bytes = 0;
     void *image = mlxn_cache_load(device, key, &bytes);
@@ -134,6 +137,16 @@ static mlxn_status make(mlxn_device *device, const char *name, const char *text,
     return status;
 }
 
+/* Whether a kernel that was compiled for this architecture may be started early: AWAIT is nothing on older ones, and a
+ * user's text means something else by it. */
+static bool awaits(const mlxn_kernel *kernel, int architecture) {
+    bool found = false;
+    for (const char *const *piece = kernel->text; !found && *piece != NULL; piece++) {
+        found = strstr(*piece, "AWAIT();") != NULL;
+    }
+    return found && kernel->built_in && architecture >= EARLY_CAPABILITY;
+}
+
 mlxn_status mlxn_cuda_compile(mlxn_device *device, mlxn_kernel *kernel) {
     mlxn_cuda_state *state = mlxn_cuda_state_of(device);
     mlxn_status status = mlxn_cuda_usable(state);
@@ -149,7 +162,9 @@ mlxn_status mlxn_cuda_compile(mlxn_device *device, mlxn_kernel *kernel) {
         status = mlxn_cuda_enter(state);
     }
     if (status == MLXN_OK) {
-        status = make(device, kernel->name, text, made);
+        int architecture = 0;
+        status = make(device, kernel->name, text, made, &architecture);
+        made->awaits = status == MLXN_OK && awaits(kernel, architecture);
         mlxn_cuda_leave();
     }
     mlxn_free(&device->allocator, text, bytes);

@@ -1,4 +1,15 @@
-/* One dispatch: its checks, its launch, its node in a graph. */
+/* One dispatch: its checks, its launch, its node in a graph.
+ *
+ * Starting early: the library's own kernels begin with AWAIT (kernels/gpu/cuda.h), which lets the kernel behind start, and
+ * waits until the kernel in front has ended and what it has written is visible. So a kernel may be brought onto the device
+ * while the one in front of it runs out: before its wait it touches no memory that others do.
+ *
+ * The wait is for the one kernel in front alone. That covers all before it: a kernel that was itself started early ends
+ * only after its own wait, thus after the end of the one in front of it, and what has become visible to it is visible
+ * to those that see what it has written. This goes back to a kernel that was started in the ordinary way, after the full
+ * end of all that it is ordered behind: the first of a list, one behind several in a graph, and every user's kernel,
+ * since a user's text does not wait. In front of a kernel that awaits a user's may stand: it lets the next one start by
+ * its end. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -97,14 +108,41 @@ static void **collect(mlxn_cuda_state *state, const mlxn_cuda_kernel *kernel, co
     return arguments;
 }
 
-CUresult mlxn_cuda_launch(mlxn_cuda_state *state, const mlxn_record *record, CUstream stream) {
+bool mlxn_cuda_awaits(const mlxn_record *record) {
+    const mlxn_cuda_kernel *kernel = record->kernel->compiled;
+    return kernel->awaits;
+}
+
+static CUresult launch_early(const mlxn_cuda_kernel *kernel, const mlxn_record *record, CUstream stream,
+                             void **arguments) {
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                   .value = {.programmatic = 1}};
+    CUlaunchConfig launch = {
+        .local_bytes = record->local_bytes, .stream = stream, .attributes = &attribute, .attribute_count = 1};
+    for (int i = 0; i < 3; i++) {
+        launch.grid[i] = (unsigned)record->call.grid[i];
+        launch.group[i] = record->group[i];
+    }
+    return mlxn_cuda.LaunchKernelEx(&launch, kernel->function, arguments, NULL);
+}
+
+CUresult mlxn_cuda_launch(mlxn_cuda_state *state, const mlxn_record *record, CUstream stream, bool early) {
     const mlxn_cuda_kernel *kernel = record->kernel->compiled;
     const uint64_t *grid = record->call.grid;
     const uint32_t *group = record->group;
-    void *arguments[MAX_ARGUMENTS];
-    return mlxn_cuda.LaunchKernel(kernel->function, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2], group[0],
-                                  group[1], group[2], record->local_bytes, stream,
-                                  collect(state, kernel, record, arguments), NULL);
+    void *space[MAX_ARGUMENTS];
+    void **arguments = collect(state, kernel, record, space);
+    early = early && state->early_launches && kernel->awaits;
+    if (early && launch_early(kernel, record, stream, arguments) == CUDA_SUCCESS) {
+        return CUDA_SUCCESS;
+    }
+    const CUresult result =
+        mlxn_cuda.LaunchKernel(kernel->function, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2], group[0],
+                               group[1], group[2], record->local_bytes, stream, arguments, NULL);
+    if (early && result == CUDA_SUCCESS) {
+        state->early_launches = false; /* early is what the driver does not do */
+    }
+    return result;
 }
 
 CUresult mlxn_cuda_add_node(mlxn_cuda_state *state, const mlxn_record *record, CUgraph graph, const CUgraphNode *after,
@@ -119,4 +157,12 @@ CUresult mlxn_cuda_add_node(mlxn_cuda_state *state, const mlxn_record *record, C
         parameters.group[i] = record->group[i];
     }
     return mlxn_cuda.GraphAddKernelNode(node, graph, after_count > 0 ? after : NULL, after_count, &parameters);
+}
+
+CUresult mlxn_cuda_add_early_node(mlxn_cuda_state *state, const mlxn_record *record, CUgraph graph, CUgraphNode after,
+                                  CUgraphNode *node) {
+    static const CUgraphEdgeData early = {.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+                                          .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
+    const CUresult result = mlxn_cuda_add_node(state, record, graph, NULL, 0, node);
+    return result == CUDA_SUCCESS ? mlxn_cuda.GraphAddDependencies(graph, &after, node, &early, 1) : result;
 }

@@ -124,6 +124,7 @@ mlxn_status mlxn_nvrtc_target_for(int driver, int capability, mlxn_nvrtc_target 
     /* sm_90a has what is Hopper's alone. */
     snprintf(target->architecture, sizeof target->architecture, "--gpu-architecture=%s_%d%s", exact ? "sm" : "compute",
              architecture, exact && architecture == 90 ? "a" : "");
+    target->number = architecture;
     target->cubin = exact;
     return MLXN_OK;
 }

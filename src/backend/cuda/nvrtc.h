@@ -9,6 +9,7 @@
 typedef struct mlxn_nvrtc_target {
     char compiler[32];     /* "NVRTC 13.0" */
     char architecture[48]; /* "--gpu-architecture=sm_90a" */
+    int number;            /* 90 */
     bool cubin;            /* else PTX, which the driver compiles further */
 } mlxn_nvrtc_target;
 

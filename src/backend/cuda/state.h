@@ -53,6 +53,7 @@ typedef struct mlxn_cuda_list {
 typedef struct mlxn_cuda_kernel {
     CUmodule module;
     CUfunction function;
+    bool awaits;             /* itself, that what is before it has ended: it may be started early (launch.c) */
     uint64_t threads;        /* of a group, at most */
     size_t local_allowed;    /* dynamic local memory, as the function is set up */
     size_t local_most;       /* and as it could be */
@@ -88,6 +89,8 @@ typedef struct mlxn_cuda_state {
     int capability;   /* 90 for 9.0 */
     uint64_t grid[3]; /* the device's limits */
     uint64_t group[3];
+    bool early_launches;    /* kernels may be started early (launch.c), by a launch */
+    bool early_edges;       /* and by an edge of a graph; both used under device->lock */
     mlxn_cuda_spare *spare; /* where the driver does not know a kernel's arguments; used under device->lock */
 
     /* An error after which the driver does nothing any more: 0, 1 while the text is written, 2. */
@@ -172,8 +175,19 @@ void mlxn_cuda_free_lists(mlxn_device *device, bool with_events); /* if so, the 
 
 /* Checks a dispatch against the limits of the device and of its kernel (launch.c), and sets the kernel up for it. */
 mlxn_status mlxn_cuda_check_launch(mlxn_cuda_state *state, const mlxn_record *record);
-CUresult mlxn_cuda_launch(mlxn_cuda_state *state, const mlxn_record *record, CUstream stream);
+
+/* Devices from this compute capability on start kernels early, and kernels compiled for it or later can await. */
+enum { EARLY_CAPABILITY = 90 };
+
+/* `early`: what the stream has last is a kernel, and the dispatch need not wait for all of it if it can await. */
+CUresult mlxn_cuda_launch(mlxn_cuda_state *state, const mlxn_record *record, CUstream stream, bool early);
+
 CUresult mlxn_cuda_add_node(mlxn_cuda_state *state, const mlxn_record *record, CUgraph graph, const CUgraphNode *after,
                             size_t after_count, CUgraphNode *node);
+
+/* A node behind that of one other kernel, which may start early. Its kernel awaits. */
+CUresult mlxn_cuda_add_early_node(mlxn_cuda_state *state, const mlxn_record *record, CUgraph graph, CUgraphNode after,
+                                  CUgraphNode *node);
+bool mlxn_cuda_awaits(const mlxn_record *record);
 
 #endif

@@ -24,6 +24,13 @@ typedef long long i64;
 #define LOCAL_ARRAY(T, name, count) __shared__ T name[count]
 #define LOCAL_LINES(name, bytes) __shared__ __align__(16) unsigned char name[bytes]
 
+/* What a kernel does before all else: lets the next one start, and waits until the one before is done. */
+#if __CUDA_ARCH__ >= 900
+#define AWAIT() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
+#else
+#define AWAIT()
+#endif
+
 #define GROUP ((u64)blockIdx.x)
 #define THREAD threadIdx.x
 #define GROUP_BARRIER() __syncthreads()

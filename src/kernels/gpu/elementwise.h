@@ -79,6 +79,7 @@ KERNEL(NAME, THREADS, 1)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, 
     const i64 before = together ? (i64)((u64)out0 & 15) / (16 / LINE) : 0;
     const i64 group = (i64)GROUP * (STRIDE * LINES) - before;
     i64 at = group + THREAD * LINE;
+    AWAIT();
     if (together && group >= 0 && group + STRIDE * LINES <= c.count) {
         IN(LINES_IN)
         UNROLL

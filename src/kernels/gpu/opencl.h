@@ -30,6 +30,8 @@ typedef long i64;
     __local uint4 name##_lines[(bytes) / 16]; \
     __local u8 *name = (__local u8 *)name##_lines
 
+#define AWAIT()
+
 #define GROUP ((u64)get_group_id(0))
 #define THREAD ((u32)get_local_id(0))
 #define GROUP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)

@@ -58,6 +58,7 @@ KERNEL(NAME, THREADS, 1)
     OPEN(element, y);
     u32 words[4];
     float r[LINE];
+    AWAIT();
     if (c.across > 0) {
         const u32 across = (u32)c.across, step = THREADS / across;
         const i64 block = (i64)GROUP / c.tiles, item = block / c.blocks;

@@ -7,20 +7,28 @@
  * group leaves partial sums, unless it has seen all of a sum. */
 #define TEAM (32 / PACK)
 #define TEAMS (THREADS / TEAM)
-#define SEGMENT 1024
-#define COLUMNS LONGEST /* of a segment */
+#define COLUMNS LONGEST /* of a segment: 1024 in the canonical order of a row's sum, which LONGEST is if rows are longer */
 #define STEPS (COLUMNS / 32)
 #define VALUES (STEPS * PACK) /* of a row and a lane */
 #define LEAF 32
 #define BATCH (32 / STEPS)
 #define PITCH 33 /* of the lanes' sums of a row, which lie in local memory: a column of them meets all banks */
+#if WANT_ROWS
 #define LANES_AREA (LEAF * PITCH + 16)
+#else
+#define LANES_AREA (COLUMNS + 16)
+#endif
 #define AREA (LANES_AREA + LEAF) /* of a team, in floats: the lanes' sums or the columns', then the leaf's part of lhs */
 #define TURN ((COLUMNS + THREADS - 1) / THREADS) /* columns of a thread when column sums are added up */
-#if LONGEST == SEGMENT
+#if LONGEST == 1024
 #define LEVELS 2
 #else
 #define LEVELS 3
+#endif
+#if WANT_COLUMNS && !ONE_LEAF
+#define GROUPS 2
+#else
+#define GROUPS 3
 #endif
 #if PACK == WORD
 #define READ_PACK(there, from) read_word(there, from)
@@ -34,7 +42,7 @@ typedef struct constants {
     i64 units;    /* segments of all batch items */
     i64 unit_groups;
     i64 row_blocks; /* of an item: a group of threads takes one */
-    u32 leaf_teams; /* a power of two */
+    u32 leaf_teams; /* a power of two; 1 if ONE_LEAF */
     u32 rounds;     /* a power of two up to 2^LEVELS; 1 where leaf_teams is less than TEAMS */
     u32 accumulate;
 } constants;
@@ -83,7 +91,7 @@ FN void add_batch(const u32 *packs, const u32 *b, float *sums, LOCAL const float
     }
 }
 
-#if WANT_COLUMNS
+#if WANT_COLUMNS && !ONE_LEAF
 /* The pairwise sum of what `teams` teams, a power of two, have at the same place of their areas. */
 FN float sum_areas(LOCAL const float *first, u32 teams) {
     float terms[TEAMS];
@@ -105,7 +113,7 @@ FN float sum_areas(LOCAL const float *first, u32 teams) {
 /* Of a leaf that begins `left` rows before the item's end. */
 FN i32 leaf_rows(i64 left) { return left < LEAF ? (left > 0 ? (i32)left : 0) : LEAF; }
 
-KERNEL(NAME, THREADS, 2)
+KERNEL(NAME, THREADS, GROUPS)
 (BUFFER(const element, dy),
 #if WANT_COLUMNS
  BUFFER(const element, lhs),
@@ -127,24 +135,26 @@ KERNEL(NAME, THREADS, 2)
     OPEN(element, dlhs);
 #endif
     LOCAL_ARRAY(float, areas, TEAMS * AREA);
+    AWAIT();
     const u32 lane = THREAD % TEAM, team = THREAD / TEAM;
     LOCAL float *area = areas + team * AREA, *leaf_lhs = area + LANES_AREA;
 
     /* What this team sums. */
-    const u32 unit_teams = TEAMS / c.leaf_teams;
+    const u32 leaf_teams = ONE_LEAF ? 1 : c.leaf_teams, rounds = ONE_LEAF ? 1 : c.rounds;
+    const u32 unit_teams = TEAMS / leaf_teams;
     const i64 block = quotient((i64)GROUP, c.unit_groups);
     const i64 first_unit = ((i64)GROUP - block * c.unit_groups) * unit_teams;
-    const i64 unit = first_unit + team / c.leaf_teams;
+    const i64 unit = first_unit + team / leaf_teams;
     const bool here = unit < c.units;
     const i64 item = here ? quotient(unit, c.segments) : 0, segment = here ? unit - item * c.segments : 0;
-    const i64 in_segment = c.m - segment * SEGMENT;
+    const i64 in_segment = c.m - segment * COLUMNS;
     const i32 columns = in_segment < COLUMNS ? (i32)in_segment : COLUMNS;
-    i64 row = (block * c.rounds * c.leaf_teams + team % c.leaf_teams) * LEAF; /* the leaf's first */
+    i64 row = (block * rounds * leaf_teams + team % leaf_teams) * LEAF; /* the leaf's first */
     i64 left = here ? c.n - row : 0;
 
     const i32 lane_columns = columns - (i32)lane * PACK;
-    const GLOBAL element *from = dy + ((item * c.n + row) * c.m + segment * SEGMENT + lane * PACK);
-    const i64 next_leaf = (i64)(c.leaf_teams - 1) * LEAF * c.m; /* from the end of one */
+    const GLOBAL element *from = dy + ((item * c.n + row) * c.m + segment * COLUMNS + lane * PACK);
+    const i64 next_leaf = (i64)(leaf_teams - 1) * LEAF * c.m; /* from the end of one */
     u32 packs[BATCH * STEPS], others[BATCH * STEPS], b[STEPS];
     read_batch(packs, from, c.m, leaf_rows(left), lane_columns);
 #if WANT_ROWS
@@ -155,22 +165,25 @@ KERNEL(NAME, THREADS, 2)
         for (i32 k = 0; k < PACK; k++) {
             const i32 column = 32 * t + k;
             const element of =
-                rhs[item * c.m + segment * SEGMENT + lane * PACK + (column < lane_columns ? column : lane_columns - 1)];
+                rhs[item * c.m + segment * COLUMNS + lane * PACK + (column < lane_columns ? column : lane_columns - 1)];
             b[t] |= column < lane_columns ? word_of(of) << 16 * k : 0;
         }
     }
 #endif
     float sums[VALUES];
+#if WANT_COLUMNS && !ONE_LEAF
+    float added[TURN], levels[LEVELS * TURN];
+#endif
 #if WANT_COLUMNS
-    float added[TURN], levels[LEVELS * TURN], its_lhs[PACK];
+    float its_lhs[PACK];
     UNROLL
     for (i32 k = 0; k < PACK; k++) {
         its_lhs[k] = lane * PACK + k < left ? widen(lhs[item * c.n + row + lane * PACK + k]) : 0.0f;
     }
 #endif
-    for (u32 round = 0; round < c.rounds; round++) {
-        const i64 next_row = row + c.leaf_teams * LEAF, next_left = here ? c.n - next_row : 0;
-        const i32 next_rows = round + 1 < c.rounds ? leaf_rows(next_left) : 0;
+    for (u32 round = 0; round < rounds; round++) {
+        const i64 next_row = row + leaf_teams * LEAF, next_left = here ? c.n - next_row : 0;
+        const i32 next_rows = round + 1 < rounds ? leaf_rows(next_left) : 0;
 #if WANT_COLUMNS
         UNROLL
         for (i32 k = 0; k < PACK; k++) {
@@ -216,7 +229,7 @@ KERNEL(NAME, THREADS, 2)
         }
         WARP_BARRIER();
 #endif
-#if WANT_COLUMNS
+#if WANT_COLUMNS && !ONE_LEAF
         UNROLL
         for (i32 t = 0; t < STEPS; t++) {
             UNROLL
@@ -225,7 +238,7 @@ KERNEL(NAME, THREADS, 2)
             }
         }
         GROUP_BARRIER();
-        if (c.leaf_teams == TEAMS) {
+        if (leaf_teams == TEAMS) {
             UNROLL
             for (i32 k = 0; k < TURN; k++) {
                 added[k] = THREAD + k * THREADS < COLUMNS ? sum_areas(areas + (THREAD + k * THREADS), TEAMS) : 0.0f;
@@ -239,9 +252,20 @@ KERNEL(NAME, THREADS, 2)
     }
 
 #if WANT_COLUMNS
-    if (c.leaf_teams == TEAMS) {
-        GLOBAL element *to = drhs + (item * c.m + segment * SEGMENT);
-        GLOBAL float *part = (GLOBAL float *)drhs + ((item * c.row_blocks + block) * c.m + segment * SEGMENT);
+    GLOBAL element *to = drhs + (item * c.m + segment * COLUMNS);
+#if ONE_LEAF
+    UNROLL
+    for (i32 t = 0; t < STEPS; t++) {
+        UNROLL
+        for (i32 k = 0; k < PACK; k++) {
+            if (here && 32 * t + k < lane_columns) {
+                write_sum(to + (32 * t + lane * PACK + k), sums[t * PACK + k], c.accumulate != 0);
+            }
+        }
+    }
+#else
+    if (leaf_teams == TEAMS) {
+        GLOBAL float *part = (GLOBAL float *)drhs + ((item * c.row_blocks + block) * c.m + segment * COLUMNS);
         UNROLL
         for (i32 k = 0; k < TURN; k++) {
             const i32 column = (i32)THREAD + k * THREADS;
@@ -254,10 +278,11 @@ KERNEL(NAME, THREADS, 2)
             }
         }
     } else if (here) { /* of all rows; the unit's teams share its columns */
-        for (i32 column = (i32)(team % c.leaf_teams * TEAM + lane); column < columns; column += c.leaf_teams * TEAM) {
-            const float sum = sum_areas(areas + (team / c.leaf_teams * c.leaf_teams * AREA + column), c.leaf_teams);
-            write_sum(drhs + (item * c.m + segment * SEGMENT + column), sum, c.accumulate != 0);
+        for (i32 column = (i32)(team % leaf_teams * TEAM + lane); column < columns; column += leaf_teams * TEAM) {
+            const float sum = sum_areas(areas + (team / leaf_teams * leaf_teams * AREA + column), leaf_teams);
+            write_sum(to + column, sum, c.accumulate != 0);
         }
     }
+#endif
 #endif
 }

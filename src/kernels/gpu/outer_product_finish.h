@@ -1,15 +1,14 @@
 /* The pairwise sum of partial sums, [items, parts, length] of f32, for the rows' and the columns' at once: two jobs, of which
  * the first has the first groups. A thread adds `chunk` parts of one sum; a group does `across` sums side by side, and
  * THREADS / across chunks of each. Where that is not all of them, the results are partial sums again. */
-#define BATCH 8 /* parts that are read together */
-#define BATCH_LEVELS 2
+#define CHUNK 32
 
 typedef struct job {
     i64 parts, length;
     i64 results; /* parts that are left; 1: the sums are whole, and of the kernel's dtype */
     i64 columns; /* groups side by side */
     u32 across;  /* a power of two */
-    u32 chunk;   /* a power of two from BATCH to BATCH * 2^BATCH_LEVELS */
+    u32 chunk;   /* a power of two up to CHUNK */
 } job;
 
 typedef struct constants {
@@ -26,6 +25,7 @@ KERNEL(NAME, THREADS, 1)
     OPEN(const float, from1);
     OPEN(element, to1);
     LOCAL_ARRAY(float, sums, THREADS);
+    AWAIT();
     const bool second = (i64)GROUP >= c.first_groups;
     const job j = second ? c.jobs[1] : c.jobs[0];
     const GLOBAL float *from = second ? from1 : from0;
@@ -37,17 +37,20 @@ KERNEL(NAME, THREADS, 1)
     const i64 first = (result * parts + part) * j.chunk;
     float sum = 0.0f;
     if (index < j.length && first < j.parts) {
-        float waiting[BATCH_LEVELS + 1];
         from += (item * j.parts + first) * j.length + index;
-        for (u32 k = 0; k < j.chunk; k += BATCH, from += BATCH * j.length) {
-            float terms[BATCH];
-            UNROLL
-            for (u32 i = 0; i < BATCH; i++) {
-                terms[i] = first + k + i < j.parts ? from[i * j.length] : 0.0f;
-            }
-            sum = ((terms[0] + terms[1]) + (terms[2] + terms[3])) + ((terms[4] + terms[5]) + (terms[6] + terms[7]));
-            push_term(&sum, waiting, k / BATCH, 1, BATCH_LEVELS + 1);
+        float terms[CHUNK]; /* which are read together */
+        UNROLL
+        for (u32 i = 0; i < CHUNK; i++) {
+            terms[i] = float_of(read_word(i < j.chunk && first + i < j.parts, from + i * j.length));
         }
+        UNROLL
+        for (u32 step = 1; step < CHUNK; step *= 2) {
+            UNROLL
+            for (u32 i = 0; i < CHUNK; i += 2 * step) {
+                terms[i] = terms[i] + terms[i + step];
+            }
+        }
+        sum = terms[0];
     }
     sums[THREAD] = sum;
     for (u32 distance = 1; distance < parts; distance *= 2) {

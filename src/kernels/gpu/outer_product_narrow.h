@@ -101,6 +101,7 @@ KERNEL(NAME, THREADS, 4)
     OPEN(element, dlhs);
 #endif
     LOCAL_LINES(tiles, WARPS * WARP_BYTES);
+    AWAIT();
     const u32 lane = THREAD % 32, warp = THREAD / 32, m = (u32)c.m;
     const u32 lane_group = lane / WIDTH, column = lane % WIDTH;
 

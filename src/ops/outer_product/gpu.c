@@ -15,21 +15,25 @@
     static const char *const name##_##dtype[] = {OWN(name, dtype, defines), mlxn_text_dtypes, mlxn_text_sums, body, NULL};
 #define TEXTS(name, body, defines) TEXT(name, f32, body, defines) TEXT(name, f16, body, defines) TEXT(name, bf16, body, defines)
 
-/* Of the gradients there is a kernel for each of these lengths of rows, up to which it serves; the last serves all. Of
- * the longer ones there is one more in the 16-bit types, for elements that do not lie in pairs. */
-#define NARROW_LENGTHS(X, ...) X(__VA_ARGS__, 2) X(__VA_ARGS__, 4) X(__VA_ARGS__, 8) X(__VA_ARGS__, 16)
-#define LENGTHS(X, ...) X(__VA_ARGS__, 64) X(__VA_ARGS__, 256) X(__VA_ARGS__, 1024)
-enum { NARROWEST = 2, NARROW = 16, SHORTEST = 64, SHORT = 256, SEGMENT = 1024 };
+/* Of the gradients there is a kernel for each of some lengths of rows, up to which it serves. Longer ones than 16 also have
+ * one in the 16-bit types for elements that do not lie in pairs, "odd", and some of them one for matrices of a single leaf of
+ * rows, "leaf". */
 #define BACKWARD_THREADS 128
 #define BACKWARD_DEFINES(wanted, length) \
     "#define THREADS " TEXT_OF(BACKWARD_THREADS) "\n#define LONGEST " #length "\n" wanted
-#define NARROW_TEXTS(name, wanted, length) \
+#define NARROW_TEXT(name, wanted, length) \
     TEXTS(name##_##length, mlxn_text_outer_product_narrow, BACKWARD_DEFINES(wanted, length))
-#define BACKWARD_TEXTS(name, wanted, length) \
-    TEXTS(name##_##length, mlxn_text_outer_product_backward, BACKWARD_DEFINES(wanted, length) "#define PACK WORD\n") \
-    TEXT(name##_odd##length, f16, mlxn_text_outer_product_backward, BACKWARD_DEFINES(wanted, length) "#define PACK 1\n") \
-    TEXT(name##_odd##length, bf16, mlxn_text_outer_product_backward, BACKWARD_DEFINES(wanted, length) "#define PACK 1\n")
-#define BACKWARD(name, wanted) NARROW_LENGTHS(NARROW_TEXTS, name, wanted) LENGTHS(BACKWARD_TEXTS, name, wanted)
+#define BACKWARD_TEXT(name, dtype, defines) TEXT(name, dtype, mlxn_text_outer_product_backward, defines)
+#define VARIANT(name, kind, wanted, length, leaf) \
+    TEXTS(name##_##kind##length, mlxn_text_outer_product_backward, \
+          BACKWARD_DEFINES(wanted, length) "#define ONE_LEAF " #leaf "\n#define PACK WORD\n") \
+    BACKWARD_TEXT(name##_odd##kind##length, f16, \
+                  BACKWARD_DEFINES(wanted, length) "#define ONE_LEAF " #leaf "\n#define PACK 1\n") \
+    BACKWARD_TEXT(name##_odd##kind##length, bf16, \
+                  BACKWARD_DEFINES(wanted, length) "#define ONE_LEAF " #leaf "\n#define PACK 1\n")
+#define BACKWARD(name, wanted) \
+    NARROW_TEXT(name, wanted, 2) NARROW_TEXT(name, wanted, 4) NARROW_TEXT(name, wanted, 8) NARROW_TEXT(name, wanted, 16) \
+    VARIANT(name, , wanted, 64, 0) VARIANT(name, , wanted, 256, 0)
 #define ROWS "#define WANT_ROWS 1\n"
 #define COLUMNS "#define WANT_COLUMNS 1\n"
 
@@ -43,19 +47,28 @@ TEXTS(outer_product_finish, mlxn_text_outer_product_finish, "#define THREADS " T
 BACKWARD(outer_product_backward_lhs, ROWS)
 BACKWARD(outer_product_backward_rhs, COLUMNS)
 BACKWARD(outer_product_backward, ROWS COLUMNS)
+VARIANT(outer_product_backward_lhs, , ROWS, 1024, 0)
+VARIANT(outer_product_backward_rhs, leaf, COLUMNS, 256, 1)
+VARIANT(outer_product_backward, , ROWS COLUMNS, 1024, 0)
+VARIANT(outer_product_backward, leaf, ROWS COLUMNS, 1024, 1)
 
 #define KERNEL(name, dtype) {#name "_" #dtype, name##_##dtype},
 #define KERNELS(name) KERNEL(name, f32) KERNEL(name, f16) KERNEL(name, bf16)
-#define NARROW_KERNELS(name, length) KERNELS(name##_##length)
-#define BACKWARD_KERNELS(name, length) \
+#define VARIANT_KERNELS(name, length) \
     KERNELS(name##_##length) KERNEL(name##_odd##length, f16) KERNEL(name##_odd##length, bf16)
-#define KERNELS_OF(name) NARROW_LENGTHS(NARROW_KERNELS, name) LENGTHS(BACKWARD_KERNELS, name)
+#define BACKWARD_KERNELS(name) \
+    KERNELS(name##_2) KERNELS(name##_4) KERNELS(name##_8) KERNELS(name##_16) \
+    VARIANT_KERNELS(name, 64) VARIANT_KERNELS(name, 256)
 static const mlxn_gpu_kernel kernels[] = {
     KERNELS(outer_product)
     KERNELS(outer_product_finish)
-    KERNELS_OF(outer_product_backward_lhs)
-    KERNELS_OF(outer_product_backward_rhs)
-    KERNELS_OF(outer_product_backward)
+    BACKWARD_KERNELS(outer_product_backward_lhs)
+    BACKWARD_KERNELS(outer_product_backward_rhs)
+    BACKWARD_KERNELS(outer_product_backward)
+    VARIANT_KERNELS(outer_product_backward_lhs, 1024)
+    VARIANT_KERNELS(outer_product_backward_rhs, leaf256)
+    VARIANT_KERNELS(outer_product_backward, 1024)
+    VARIANT_KERNELS(outer_product_backward, leaf1024)
 };
 /* clang-format on */
 const mlxn_gpu_kernels mlxn_outer_product_gpu = {kernels, sizeof kernels / sizeof *kernels};
@@ -123,8 +136,12 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
 /* ---- the gradients ------------------------------------------------------------------------------- */
 
 enum {
-    LEAF = 32,            /* rows of a leaf of a column sum, in the canonical order */
-    ENOUGH_GROUPS = 2048, /* keep a large GPU busy, and end at about the same time */
+    SEGMENT = 1024, /* of a row's sum, in the canonical order, */
+    LEAF = 32,      /* and rows of a leaf of a column's */
+    SHORT = 256,    /* the lengths up to which kernels serve */
+    SHORTEST = 64,
+    NARROW = 16,
+    NARROWEST = 2,
 };
 
 /* The constants of outer_product_backward.h. */
@@ -133,12 +150,14 @@ typedef struct backward_constants {
     uint32_t leaf_teams, rounds, accumulate;
 } backward_constants;
 
-/* Of an item: the partial sums of rows in segments, and of columns in blocks of rows. */
-static int64_t partial_bytes(int64_t segments, int64_t n, int64_t m, int64_t row_blocks) {
-    return ((segments > 1 ? segments * n : 0) + (row_blocks > 1 ? row_blocks * m : 0)) * (int64_t)sizeof(float);
+/* Of an item's partial sums. */
+static int64_t partial_bytes(int64_t row_parts, int64_t n, int64_t m, int64_t row_blocks) {
+    return ((row_parts > 1 ? row_parts * n : 0) + (row_blocks > 1 ? row_blocks * m : 0)) * (int64_t)sizeof(float);
 }
 
-static void plan_backward(const mlxn_op_call *call, int64_t teams, backward_constants *c) {
+/* Where a group has room for `teams` teams, a large GPU is busy with `enough` groups, and rows' sums come in `row_parts`. */
+static void plan_backward(const mlxn_op_call *call, int64_t teams, int64_t enough, int64_t row_parts,
+                          backward_constants *c) {
     const int64_t n = call->n, m = call->m, size = (int64_t)mlxn_dtype_size(call->dtype);
     const int64_t leaves = divide_up(n, LEAF);
     c->leaf_teams = (uint32_t)minimum(teams, power_from(leaves));
@@ -148,10 +167,10 @@ static void plan_backward(const mlxn_op_call *call, int64_t teams, backward_cons
      * within a 64th of dy. */
     const int64_t most = minimum(m <= SHORT ? 8 : 4, power_from(divide_up(leaves, teams)));
     int64_t rounds = most;
-    while (rounds > 1 && c->unit_groups * divide_up(leaves, rounds * teams) < ENOUGH_GROUPS) {
+    while (rounds > 1 && c->unit_groups * divide_up(leaves, rounds * teams) < enough) {
         rounds /= 2;
     }
-    while (rounds < most && partial_bytes(c->segments, n, m, divide_up(leaves, rounds * teams)) > n * m * size / 64) {
+    while (rounds < most && partial_bytes(row_parts, n, m, divide_up(leaves, rounds * teams)) > n * m * size / 64) {
         rounds *= 2;
     }
     c->rounds = (uint32_t)rounds;
@@ -165,7 +184,7 @@ typedef struct narrow_constants {
 } narrow_constants;
 
 static void plan_narrow(const mlxn_op_call *call, int64_t width, narrow_constants *c) {
-    enum { WARPS = BACKWARD_THREADS / 32, LONGEST_RUN = 32 };
+    enum { WARPS = BACKWARD_THREADS / 32, LONGEST_RUN = 4, ENOUGH_GROUPS = 2048 };
     const int64_t tiles = divide_up(call->n, 32 / width * LEAF);
     int64_t run = minimum(LONGEST_RUN, power_from(divide_up(tiles, WARPS)));
     for (;; run /= 2) {
@@ -180,7 +199,7 @@ static void plan_narrow(const mlxn_op_call *call, int64_t width, narrow_constant
     }
 }
 
-enum { FINISH_BATCH = 8, FINISH_CHUNK = 32 };
+enum { FINISH_CHUNK = 8, FINISH_LONGEST = 32 };
 
 typedef struct finish_job {
     int64_t parts, length, results, columns;
@@ -196,11 +215,11 @@ typedef struct finish_constants {
  * at least. */
 static finish_job plan_finish(int64_t parts, int64_t length) {
     int64_t across = FINISH_THREADS;
-    while (across > 8 && (FINISH_THREADS / across * FINISH_BATCH < parts || across / 2 >= length)) {
+    while (across > 8 && (FINISH_THREADS / across * FINISH_CHUNK < parts || across / 2 >= length)) {
         across /= 2;
     }
     const int64_t together = FINISH_THREADS / across, wanted = power_from(divide_up(parts, together));
-    const int64_t chunk = wanted < FINISH_BATCH ? FINISH_BATCH : minimum(wanted, FINISH_CHUNK);
+    const int64_t chunk = minimum(wanted, FINISH_LONGEST);
     return (finish_job){.parts = parts,
                         .length = length,
                         .results = divide_up(parts, together * chunk),
@@ -279,19 +298,31 @@ static mlxn_status record_finish(const mlxn_op_call *call, partial_sums *sums, s
     }
 }
 
-/* The length of rows up to which the kernel for m columns serves. */
-static int64_t length_of(int64_t m) {
-    return m > SHORT      ? SEGMENT
-           : m > SHORTEST ? SHORT
-           : m > NARROW   ? SHORTEST
-                          : power_from(m > NARROWEST ? m : NARROWEST);
+/* Which kernel serves for a gradient. */
+typedef struct choice {
+    int64_t length; /* of rows, up to which it serves; of columns alone any part is as good as a segment */
+    bool narrow, odd, leaf;
+} choice;
+
+static choice choose_kernel(const mlxn_op_call *call, bool rows, bool columns) {
+    const int64_t m = call->m;
+    choice its = {.narrow = m <= NARROW};
+    its.length = its.narrow ? power_from(m > NARROWEST ? m : NARROWEST) : m <= SHORTEST ? SHORTEST : SHORT;
+    its.length = rows && m > SHORT ? SEGMENT : its.length;
+    /* Rows come as words of 4 bytes, if elements lie so: then a row takes fewer lanes. */
+    const mlxn_slice dy = mlxn_slice_of(call->arguments[0], MLXN_READ);
+    const int64_t row_bytes = m * (int64_t)mlxn_dtype_size(call->dtype);
+    its.odd = !its.narrow && (mlxn_slice_begin(&dy) % 4 != 0 || row_bytes % 4 != 0);
+    its.leaf = columns && call->n <= LEAF && its.length == (rows ? SEGMENT : SHORT);
+    return its;
 }
 
-/* A gradient's kernel: "outer_product_backward_256_f32" of "outer_product_backward_f32". */
-static const char *kernel_of(const char *plain, bool odd, int64_t length) {
+/* "outer_product_backward_256_f32" of "outer_product_backward_f32". */
+static const char *name_of(const char *plain, const choice *its) {
     char wanted[64];
     const char *dtype = strrchr(plain, '_');
-    snprintf(wanted, sizeof wanted, "%.*s_%s%d%s", (int)(dtype - plain), plain, odd ? "odd" : "", (int)length, dtype);
+    snprintf(wanted, sizeof wanted, "%.*s_%s%s%d%s", (int)(dtype - plain), plain, its->odd ? "odd" : "",
+             its->leaf ? "leaf" : "", (int)its->length, dtype);
     for (size_t i = 0; i < mlxn_outer_product_gpu.count; i++) {
         if (strcmp(kernels[i].name, wanted) == 0) {
             return kernels[i].name;
@@ -302,29 +333,25 @@ static const char *kernel_of(const char *plain, bool odd, int64_t length) {
 
 mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_call *call, const mlxn_buffer *dlhs,
                                              const mlxn_buffer *drhs) {
-    const int64_t length = length_of(call->m);
-    const bool is_narrow = length <= NARROW;
-    /* Rows come as words of 4 bytes, if elements lie so: then a row takes fewer lanes. */
-    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype);
-    const mlxn_slice dy = mlxn_slice_of(call->arguments[0], MLXN_READ);
-    const bool odd = !is_narrow && (mlxn_slice_begin(&dy) % 4 != 0 || call->m * size % 4 != 0);
-    const int64_t teams = BACKWARD_THREADS / (odd ? 32 : 8 * size);
-    const size_t local = is_narrow ? 27 << 10 : (size_t)teams * (LEAF * 34 + 16) * sizeof(float); /* at most */
+    const choice its = choose_kernel(call, dlhs != NULL, drhs != NULL);
+    const int64_t teams = BACKWARD_THREADS / (its.odd ? 32 : 8 * (int64_t)mlxn_dtype_size(call->dtype));
+    const size_t local = its.narrow ? 27 << 10 : (size_t)teams * (LEAF * 34 + 16) * sizeof(float); /* at most */
     if (call->local_bytes < local) {
         return mlxn_fail(MLXN_UNSUPPORTED, "%s: it takes %zu bytes of local memory, the device has %zu", op->info.name,
                          local, call->local_bytes);
     }
-    const int64_t segments = divide_up(call->m, SEGMENT);
+    const int64_t segments = divide_up(call->m, its.length);
     const uint32_t accumulate = call->mode == MLXN_ACCUMULATE;
     backward_constants backward = {call->n, call->m, segments, segments * call->batch, .accumulate = accumulate};
     narrow_constants narrow = {call->n, call->m, call->batch, .accumulate = accumulate};
-    if (is_narrow) {
-        plan_narrow(call, length, &narrow);
+    if (its.narrow) {
+        plan_narrow(call, its.length, &narrow);
     } else {
-        plan_backward(call, teams, &backward);
+        plan_backward(call, teams, its.length == SEGMENT && drhs != NULL ? 512 : 1024, dlhs != NULL ? segments : 1,
+                      &backward);
     }
-    const int64_t row_blocks = is_narrow ? narrow.row_blocks : backward.row_blocks;
-    const int64_t groups = row_blocks * (is_narrow ? narrow.item_groups : backward.unit_groups);
+    const int64_t row_blocks = its.narrow ? narrow.row_blocks : backward.row_blocks;
+    const int64_t groups = row_blocks * (its.narrow ? narrow.item_groups : backward.unit_groups);
 
     mlxn_slice slices[MLXN_MAX_ARGUMENTS];
     size_t count = 0, sums_count = 0;
@@ -345,15 +372,14 @@ mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_ca
     }
     if (status == MLXN_OK) {
         status = mlxn_encoder_record(
-            call->encoder,
-            &(mlxn_recording){.kernel = kernel_of(op->kernels[call->dtype], odd, length),
-                              .slices = slices,
-                              .slice_count = count,
-                              .constants = is_narrow ? (const void *)&narrow : (const void *)&backward,
-                              .constant_bytes = is_narrow ? sizeof narrow : sizeof backward,
-                              .grid = {(uint64_t)groups, 1, 1},
-                              .group = {BACKWARD_THREADS, 1, 1},
-                              .cost = slices[0].bytes});
+            call->encoder, &(mlxn_recording){.kernel = name_of(op->kernels[call->dtype], &its),
+                                             .slices = slices,
+                                             .slice_count = count,
+                                             .constants = its.narrow ? (const void *)&narrow : (const void *)&backward,
+                                             .constant_bytes = its.narrow ? sizeof narrow : sizeof backward,
+                                             .grid = {(uint64_t)groups, 1, 1},
+                                             .group = {BACKWARD_THREADS, 1, 1},
+                                             .cost = slices[0].bytes});
     }
     return status == MLXN_OK ? record_finish(call, sums, sums_count) : status;
 }
