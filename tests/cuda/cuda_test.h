@@ -5,7 +5,8 @@
 #include "fake.h"
 #include "support/test.h"
 
-/* Opens cuda:0, without a disk cache, and adds the driver's kernels. */
+/* Opens cuda:0, without a disk cache, and adds the driver's kernels: those called "own_…" as the library's own, the
+ * others as a user's. */
 mlxn_device *cuda_device(void);
 mlxn_status cuda_add_kernels(mlxn_device *device);
 

@@ -26,13 +26,16 @@ typedef struct fake_driver {
     int capability;
 
     /* To set at any time. */
-    size_t memory;     /* bytes that the device has */
-    bool no_pinned;    /* host memory cannot be pinned */
-    bool no_graphs;    /* graphs cannot be instantiated */
-    bool no_nvrtc;     /* NVRTC cannot be opened */
-    bool refuse_image; /* the next image that is loaded is refused */
-    long fail_at;      /* the call of this number (of those counted in all_calls, from 1) fails; 0 = none */
-    int fail_with;     /* with this result; an error that a context does not survive stays */
+    size_t memory;        /* bytes that the device has */
+    bool no_pinned;       /* host memory cannot be pinned */
+    bool no_graphs;       /* graphs cannot be instantiated */
+    bool no_nvrtc;        /* NVRTC cannot be opened */
+    bool refuse_image;    /* the next image that is loaded is refused */
+    bool no_early;        /* neither launches nor edges may start a kernel early: "not supported" */
+    bool no_early_graphs; /* graphs with such edges cannot be instantiated */
+    int newest;           /* architecture that NVRTC knows */
+    long fail_at;         /* the call of this number (of those counted in all_calls, from 1) fails; 0 = none */
+    int fail_with;        /* with this result; an error that a context does not survive stays */
 
     /* To read. */
     long all_calls;
@@ -60,7 +63,10 @@ void fake_run_all(void);
  *     sum(x, y, z, {by, n})       z = x + y + by
  *     twice(x, {by, n})           x = 2 x + by
  *     trap(x, {by, n})            an illegal memory access
- *     narrow(x, {by, n})          twice, in groups of at most 64 threads, with 1024 bytes of its own local memory */
+ *     narrow(x, {by, n})          twice, in groups of at most 64 threads, with 1024 bytes of its own local memory
+ * Those whose names begin with "own_" do the same. A kernel waits by itself for the one before it if its text says
+ * "AWAIT();", in the dialect's sense, and it was compiled for 9.0 or later; the driver complains where another one is
+ * started early. */
 typedef struct fake_constants {
     float by;
     unsigned n;

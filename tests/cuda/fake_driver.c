@@ -18,7 +18,7 @@
 #undef FUNCTION
 #undef OPTIONAL
 
-fake_driver fake = {.device_count = 1, .capability = 90, .memory = (size_t)256 << 20};
+fake_driver fake = {.device_count = 1, .capability = 90, .newest = 90, .memory = (size_t)256 << 20};
 
 static _Thread_local int current;
 static pthread_mutex_t big = PTHREAD_MUTEX_INITIALIZER;
@@ -351,9 +351,12 @@ int cuModuleUnload(CUmodule module) {
 
 int cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
     CALL(ModuleGetFunction, true);
-    const fake_kernel *found = fake_find(name);
-    if (found == NULL || strstr(fake_is(module, FAKE_MODULE)->text, name) == NULL)
+    fake_kernel *found = fake_find(name);
+    const char *text = fake_is(module, FAKE_MODULE)->text;
+    if (found == NULL || strstr(text, name) == NULL)
         return leave(500);
+    const bool without_prelude = strncmp(text, "extern", 6) == 0;
+    found->awaits = !without_prelude && strstr(text, "AWAIT();") != NULL;
     *function = (CUfunction)(uintptr_t)found;
     return leave(0);
 }
@@ -405,6 +408,40 @@ int cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsign
     return leave(0);
 }
 
+/* The layouts of cuda.h on 64-bit machines. */
+_Static_assert(sizeof(CUlaunchAttribute) == 72 && offsetof(CUlaunchAttribute, value) == 8, "CUlaunchAttribute");
+_Static_assert(sizeof(void *) != 8 ||
+                   (sizeof(CUlaunchConfig) == 56 && offsetof(CUlaunchConfig, local_bytes) == 24 &&
+                    offsetof(CUlaunchConfig, stream) == 32 && offsetof(CUlaunchConfig, attributes) == 40 &&
+                    offsetof(CUlaunchConfig, attribute_count) == 48),
+               "CUlaunchConfig");
+_Static_assert(sizeof(CUgraphEdgeData) == 8, "CUgraphEdgeData");
+
+int cuLaunchKernelEx(const CUlaunchConfig *launch, CUfunction function, void **arguments, void **extra) {
+    CALL(LaunchKernelEx, true);
+    if (fake.no_early)
+        return leave(801);
+    if (launch->attribute_count != 1 || launch->attributes->id != 6 || launch->attributes->value.programmatic != 1 ||
+        fake.capability < 90 || !((fake_kernel *)function)->awaits)
+        fake_complain("a launch that is early and should not be");
+    if (extra != NULL || !launch_fits((fake_kernel *)function, launch->grid, launch->group, launch->local_bytes))
+        return leave(1);
+    fake_launch(fake_is(launch->stream, FAKE_STREAM), (const fake_kernel *)function, arguments);
+    return leave(0);
+}
+
+int cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                              const CUgraphEdgeData *edges, size_t count) {
+    static const unsigned char expected[] = {1, 0, 1, 0, 0, 0, 0, 0}; /* the port, to all of the node, the type */
+    CALL(GraphAddDependencies, true);
+    if (fake.no_early)
+        return leave(801);
+    if (fake.capability < 90 || count != 1 || memcmp(edges, expected, sizeof expected) != 0)
+        return leave(1);
+    fake_add_early_edge(fake_is(graph, FAKE_GRAPH), *from, *to);
+    return leave(0);
+}
+
 int cuGraphCreate(CUgraph *graph, unsigned flags) {
     CALL(GraphCreate, true);
     (void)flags;
@@ -437,9 +474,10 @@ int cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
 
 int cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph, unsigned long long flags) {
     CALL(GraphInstantiate, true);
-    if (flags != 0 || fake.no_graphs)
+    const fake_object *from = fake_is(graph, FAKE_GRAPH);
+    if (flags != 0 || fake.no_graphs || (fake.no_early_graphs && from->early_edges > 0))
         return leave(1);
-    *executable = (CUgraphExec)fake_instantiate(fake_is(graph, FAKE_GRAPH));
+    *executable = (CUgraphExec)fake_instantiate(from);
     return leave(0);
 }
 

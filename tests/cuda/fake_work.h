@@ -13,6 +13,7 @@ typedef struct fake_kernel {
     size_t buffers; /* constants follow */
     int threads, local;
     int local_allowed;
+    bool awaits; /* as it was last looked up */
 } fake_kernel;
 
 struct fake_operation;
@@ -31,7 +32,7 @@ typedef struct fake_object {
     char *text;
     /* graph, executable */
     struct fake_node *nodes;
-    size_t node_count;
+    size_t node_count, early_edges;
 } fake_object;
 
 void fake_complain(const char *about);
@@ -54,9 +55,10 @@ void fake_copy(fake_object *stream, void *to, const void *from, size_t bytes, bo
 void fake_launch(fake_object *stream, const fake_kernel *kernel, void **arguments);
 void fake_launch_graph(fake_object *stream, const fake_object *executable);
 
-const fake_kernel *fake_find(const char *name);
+fake_kernel *fake_find(const char *name);
 void *fake_add_node(fake_object *graph, const fake_kernel *kernel, void **arguments, const size_t *after, size_t count);
 void *fake_add_event(fake_object *graph, fake_object *event, const size_t *after, size_t count);
+void fake_add_early_edge(fake_object *graph, const void *from, const void *to);
 fake_object *fake_instantiate(const fake_object *graph);
 
 void fake_run(fake_object *stream);

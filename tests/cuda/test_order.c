@@ -41,7 +41,7 @@ static void drop_buffer(world *w, int b) {
 
 /* A dispatch on halves of different buffers, on the device's list and in the model's. */
 static void record(world *w, int e, uint64_t *state) {
-    static const char *const names[] = {"twice", "add", "sum"};
+    static const char *const names[2][3] = {{"twice", "add", "sum"}, {"own_twice", "own_add", "own_sum"}};
     recorded *r = &w->list[e][w->count[e]++];
     r->kernel = (int)below(state, 3);
     r->by = (float)below(state, 8);
@@ -56,7 +56,7 @@ static void record(world *w, int e, uint64_t *state) {
         } while (again);
         buffers[i] = w->view[r->buffer[i] / 2][r->buffer[i] % 2];
     }
-    cuda_record(w->encoder[e], names[r->kernel], buffers, (size_t)r->kernel + 1, r->by);
+    cuda_record(w->encoder[e], names[below(state, 4) > 0][r->kernel], buffers, (size_t)r->kernel + 1, r->by);
 }
 
 static void compute(world *w, int e) {
@@ -163,6 +163,9 @@ static void test_worlds(void **state) {
     }
     for (uint64_t seed = 1; seed <= (test_is_slow_here() ? 50 : 400); seed++) {
         fake.no_graphs = seed % 5 == 0;
+        fake.no_early = seed % 7 == 0;
+        fake.no_early_graphs = seed % 11 == 0;
+        fake.capability = fake.newest = seed % 13 == 0 ? 80 : 90;
         one_world(seed);
         if (fake.complaints > 0)
             test_fail(seed, "the driver complained");

@@ -111,8 +111,8 @@ static mlxn_status read_limits(mlxn_device *device, mlxn_cuda_state *state) {
         status = CU(state, DeviceTotalMem, &bytes, state->device);
     }
     device->local_bytes = (size_t)local;
-    state->early_launches = state->capability >= EARLY_CAPABILITY && mlxn_cuda.LaunchKernelEx != NULL;
-    state->early_edges = state->capability >= EARLY_CAPABILITY && mlxn_cuda.GraphAddDependencies != NULL;
+    state->early_launches = mlxn_cuda.LaunchKernelEx != NULL;
+    state->early_edges = mlxn_cuda.GraphAddDependencies != NULL;
     state->blocks_most = bytes / KEPT_SHARE;
     return status;
 }

@@ -137,14 +137,14 @@ static mlxn_status make(mlxn_device *device, const char *name, const char *text,
     return status;
 }
 
-/* Whether a kernel that was compiled for this architecture may be started early: AWAIT is nothing on older ones, and a
- * user's text means something else by it. */
+/* Whether a kernel that was compiled for this architecture may be started early: AWAIT is nothing before 9.0, and in a
+ * user's text it is no word of ours. */
 static bool awaits(const mlxn_kernel *kernel, int architecture) {
     bool found = false;
     for (const char *const *piece = kernel->text; !found && *piece != NULL; piece++) {
         found = strstr(*piece, "AWAIT();") != NULL;
     }
-    return found && kernel->built_in && architecture >= EARLY_CAPABILITY;
+    return found && kernel->built_in && architecture >= 90;
 }
 
 mlxn_status mlxn_cuda_compile(mlxn_device *device, mlxn_kernel *kernel) {

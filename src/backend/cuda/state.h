@@ -89,7 +89,7 @@ typedef struct mlxn_cuda_state {
     int capability;   /* 90 for 9.0 */
     uint64_t grid[3]; /* the device's limits */
     uint64_t group[3];
-    bool early_launches;    /* kernels may be started early (launch.c), by a launch */
+    bool early_launches;    /* the driver starts kernels that await early, by a launch */
     bool early_edges;       /* and by an edge of a graph; both used under device->lock */
     mlxn_cuda_spare *spare; /* where the driver does not know a kernel's arguments; used under device->lock */
 
@@ -175,9 +175,6 @@ void mlxn_cuda_free_lists(mlxn_device *device, bool with_events); /* if so, the 
 
 /* Checks a dispatch against the limits of the device and of its kernel (launch.c), and sets the kernel up for it. */
 mlxn_status mlxn_cuda_check_launch(mlxn_cuda_state *state, const mlxn_record *record);
-
-/* Devices from this compute capability on start kernels early, and kernels compiled for it or later can await. */
-enum { EARLY_CAPABILITY = 90 };
 
 /* `early`: what the stream has last is a kernel, and the dispatch need not wait for all of it if it can await. */
 CUresult mlxn_cuda_launch(mlxn_cuda_state *state, const mlxn_record *record, CUstream stream, bool early);
