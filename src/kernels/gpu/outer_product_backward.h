@@ -5,6 +5,12 @@
  * summed. A team sums leaves of 32 rows; `leaf_teams` teams of a group of threads do leaves below each other, at the same
  * time, and the others the same of the next segments. After each of `rounds` rounds the leaves' column sums are added up. A
  * group leaves partial sums, unless it has seen all of a sum. */
+#ifndef WANT_ROWS
+#define WANT_ROWS 0
+#endif
+#ifndef WANT_COLUMNS
+#define WANT_COLUMNS 0
+#endif
 #define TEAM (32 / PACK)
 #define TEAMS (THREADS / TEAM)
 #define COLUMNS LONGEST /* of a segment: 1024 in the canonical order of a row's sum, which LONGEST is if rows are longer */
@@ -25,10 +31,11 @@
 #else
 #define LEVELS 3
 #endif
-#if WANT_COLUMNS && !ONE_LEAF
-#define GROUPS 2
+/* As many as leave enough registers. */
+#if LONGEST < 1024
+#define GROUPS (WANT_COLUMNS && PACK > 1 ? 3 : 4)
 #else
-#define GROUPS 3
+#define GROUPS (WANT_COLUMNS && (PACK > 1 || !ONE_LEAF) ? 2 : 3)
 #endif
 #if PACK == WORD
 #define READ_PACK(there, from) read_word(there, from)
@@ -47,20 +54,32 @@ typedef struct constants {
     u32 accumulate;
 } constants;
 
-/* A batch of a leaf, which has `rows` rows from here on, and `columns` columns from the lane's first on. The rest is 0. */
-FN void read_batch(u32 *packs, const GLOBAL element *from, i64 m, i32 rows, i32 columns) {
-    UNROLL
-    for (i32 r = 0; r < BATCH; r++) {
+/* A batch of a leaf, which has `rows` rows from here on, and `columns` columns from the lane's first on. The rest is 0. Of a
+ * whole batch all is there. */
+FN void read_batch(u32 *packs, const GLOBAL element *from, i64 m, i32 rows, i32 columns, bool whole) {
+    if (whole) {
         UNROLL
-        for (i32 t = 0; t < STEPS; t++) {
-            packs[r * STEPS + t] = READ_PACK(r < rows && 32 * t < columns, from + 32 * t);
+        for (i32 r = 0; r < BATCH; r++) {
+            UNROLL
+            for (i32 t = 0; t < STEPS; t++) {
+                packs[r * STEPS + t] = READ_PACK(true, from + 32 * t);
+            }
+            from += m;
         }
-        from += m;
+    } else {
+        UNROLL
+        for (i32 r = 0; r < BATCH; r++) {
+            UNROLL
+            for (i32 t = 0; t < STEPS; t++) {
+                packs[r * STEPS + t] = READ_PACK(r < rows && 32 * t < columns, from + 32 * t);
+            }
+            from += m;
+        }
     }
 }
 
 /* Adds a batch to the column sums, and writes the lanes' sums of its rows. Where there is nothing, all factors are 0. */
-FN void add_batch(const u32 *packs, const u32 *b, float *sums, LOCAL const float *lhs, LOCAL float *lanes) {
+FN void add_batch(const u32 *packs, const float *b, float *sums, LOCAL const float *lhs, LOCAL float *lanes) {
     UNROLL
     for (i32 r = 0; r < BATCH; r++) {
 #if WANT_COLUMNS
@@ -75,7 +94,7 @@ FN void add_batch(const u32 *packs, const u32 *b, float *sums, LOCAL const float
             for (i32 k = 0; k < PACK; k++) {
                 const float v = widen_word(packs[r * STEPS + t], k);
 #if WANT_ROWS
-                row_sums[k] = fma32(v, widen_word(b[t], k), row_sums[k]);
+                row_sums[k] = fma32(v, b[t * PACK + k], row_sums[k]);
 #endif
 #if WANT_COLUMNS
                 sums[t * PACK + k] = fma32(v, l, sums[t * PACK + k]);
@@ -107,6 +126,30 @@ FN float sum_areas(LOCAL const float *first, u32 teams) {
         }
     }
     return terms[0];
+}
+#endif
+
+#if WANT_COLUMNS && ONE_LEAF
+FN void write_columns(GLOBAL element *to, const float *sums, i32 columns, bool accumulate) {
+    if (accumulate) {
+        for (i32 t = 0; t < STEPS; t++) {
+            for (i32 k = 0; k < PACK; k++) {
+                if (32 * t + k < columns) {
+                    write_sum(to + (32 * t + k), sums[t * PACK + k], true);
+                }
+            }
+        }
+    } else {
+        UNROLL
+        for (i32 t = 0; t < STEPS; t++) {
+            UNROLL
+            for (i32 k = 0; k < PACK; k++) {
+                if (32 * t + k < columns) {
+                    write_sum(to + (32 * t + k), sums[t * PACK + k], false);
+                }
+            }
+        }
+    }
 }
 #endif
 
@@ -155,20 +198,22 @@ KERNEL(NAME, THREADS, GROUPS)
     const i32 lane_columns = columns - (i32)lane * PACK;
     const GLOBAL element *from = dy + ((item * c.n + row) * c.m + segment * COLUMNS + lane * PACK);
     const i64 next_leaf = (i64)(leaf_teams - 1) * LEAF * c.m; /* from the end of one */
-    u32 packs[BATCH * STEPS], others[BATCH * STEPS], b[STEPS];
-    read_batch(packs, from, c.m, leaf_rows(left), lane_columns);
+    const bool full = columns == COLUMNS;
+    u32 packs[BATCH * STEPS], others[BATCH * STEPS];
+    read_batch(packs, from, c.m, leaf_rows(left), lane_columns, full && left >= BATCH);
 #if WANT_ROWS
+    float b[VALUES];
     UNROLL
     for (i32 t = 0; t < STEPS; t++) {
-        b[t] = 0;
         UNROLL
         for (i32 k = 0; k < PACK; k++) {
-            const i32 column = 32 * t + k;
-            const element of =
-                rhs[item * c.m + segment * COLUMNS + lane * PACK + (column < lane_columns ? column : lane_columns - 1)];
-            b[t] |= column < lane_columns ? word_of(of) << 16 * k : 0;
+            const i32 column = 32 * t + k, near = column < lane_columns ? column : lane_columns - 1;
+            const element of = rhs[item * c.m + segment * COLUMNS + lane * PACK + near];
+            b[t * PACK + k] = column < lane_columns ? widen(of) : 0.0f;
         }
     }
+#else
+    const float *b = 0;
 #endif
     float sums[VALUES];
 #if WANT_COLUMNS && !ONE_LEAF
@@ -201,10 +246,11 @@ KERNEL(NAME, THREADS, GROUPS)
         for (i32 r = 0; r < rows; r += 2 * BATCH) {
             const bool last = r + 2 * BATCH >= rows; /* then follows the next leaf, if this one is whole */
             from += BATCH * c.m;
-            read_batch(others, from, c.m, rows - r - BATCH, lane_columns);
+            read_batch(others, from, c.m, rows - r - BATCH, lane_columns, full && rows - r >= 2 * BATCH);
             add_batch(packs, b, sums, leaf_lhs + r, area + r * PITCH + lane * PACK);
             from += BATCH * c.m + (last ? next_leaf : 0);
-            read_batch(packs, from, c.m, last ? next_rows : rows - r - 2 * BATCH, lane_columns);
+            const i32 rows_then = last ? next_rows : rows - r - 2 * BATCH;
+            read_batch(packs, from, c.m, rows_then, lane_columns, full && rows_then >= BATCH);
             add_batch(others, b, sums, leaf_lhs + r + BATCH, area + (r + BATCH) * PITCH + lane * PACK);
         }
 #if WANT_ROWS
@@ -254,14 +300,8 @@ KERNEL(NAME, THREADS, GROUPS)
 #if WANT_COLUMNS
     GLOBAL element *to = drhs + (item * c.m + segment * COLUMNS);
 #if ONE_LEAF
-    UNROLL
-    for (i32 t = 0; t < STEPS; t++) {
-        UNROLL
-        for (i32 k = 0; k < PACK; k++) {
-            if (here && 32 * t + k < lane_columns) {
-                write_sum(to + (32 * t + lane * PACK + k), sums[t * PACK + k], c.accumulate != 0);
-            }
-        }
+    if (here) {
+        write_columns(to + lane * PACK, sums, lane_columns, c.accumulate != 0);
     }
 #else
     if (leaf_teams == TEAMS) {

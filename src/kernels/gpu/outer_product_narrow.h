@@ -1,20 +1,23 @@
 /* The gradients of the outer product where rows have at most WIDTH columns, 2, 4, 8 or 16: outer_product_backward.h's job
- * done otherwise. A warp takes tiles, of as many leaves of 32 rows as it has lane groups of WIDTH lanes, below each other:
- * they come as lines of 16 bytes, held in registers until the tile before them is done, and then lie in local memory. For
- * a row's sum a lane takes the whole row, for the columns' a lane group a leaf. */
-#define WARPS (THREADS / 32)
+ * done otherwise. A lane stands for the WORD columns of a word of 4 bytes. A warp takes tiles, of as many leaves of 32 rows as
+ * it has lane groups for a row's words, below each other: they come as lines of 16 bytes, held in registers until the tile
+ * before them is done, and then lie in local memory. For a row's sum a lane takes the whole row, for the columns' a lane
+ * group a leaf. */
 #define WIDTH LONGEST
+#define WARPS (THREADS / 32)
 #define LEAF 32
-#define LANE_GROUPS (32 / WIDTH)
+#define LANES (WIDTH / WORD)
+#define LANE_GROUPS (32 / LANES)
 #define TILE_ROWS (LANE_GROUPS * LEAF)
-#define HELD (2 * (i32)sizeof(element)) /* lines of a tile that a lane holds, at most */
+#define HELD 8 /* lines of a tile that a lane holds, at most */
+#define SIZE ((i32)sizeof(element))
 /* Leaves lie so that lane groups meet different banks, of 4 bytes out of 128. */
-#define APART (WIDTH * (i32)sizeof(element) < 16 ? 16 : WIDTH * (i32)sizeof(element))
-#define LEAF_BYTES (LEAF * WIDTH * (i32)sizeof(element) + APART)
-#define LHS_PITCH 36
+#define LEAF_BYTES (LEAF * WIDTH * SIZE + (LANES < 4 ? 16 : 4 * LANES))
 #define TILE_BYTES (LANE_GROUPS * LEAF_BYTES)
-#define WARP_BYTES (TILE_BYTES + (LANE_GROUPS * LHS_PITCH + 32) * 4)
-#define LEVELS 6
+#define LHS_BYTES (LEAF * SIZE + 16) /* of a leaf */
+#define JOIN_BYTES (32 * WORD * 4)
+#define WARP_BYTES (TILE_BYTES + LANE_GROUPS * LHS_BYTES + JOIN_BYTES)
+#define LEVELS 3
 #define WARP_LEVELS 3
 
 typedef struct constants {
@@ -47,10 +50,10 @@ FN void hold(u32 *held, const source *its, u32 lane) {
 }
 
 #if WANT_COLUMNS
-FN void hold_lhs(float *held, const GLOBAL element *lhs, i64 left, u32 lane) {
+FN void hold_lhs(element *held, const GLOBAL element *lhs, i64 left, u32 lane) {
     UNROLL
     for (i32 k = 0; k < LANE_GROUPS; k++) {
-        held[k] = k * 32 + lane < left ? widen(lhs[k * 32 + lane]) : 0.0f;
+        held[k] = k * 32 + lane < left ? lhs[k * 32 + lane] : (element)0;
     }
 }
 #endif
@@ -59,15 +62,20 @@ FN void hold_lhs(float *held, const GLOBAL element *lhs, i64 left, u32 lane) {
 /* A row of m elements times b. */
 FN float sum_row(LOCAL const element *row, const float *b, u32 m) {
     float lanes[WIDTH];
-    if (WIDTH % LINE == 0 && m == WIDTH) {
+    if (m == WIDTH) {
+        u32 words[LANES < 4 ? 4 : LANES];
         UNROLL
-        for (i32 l = 0; l + LINE <= WIDTH; l += LINE) {
-            u32 words[4];
-            load_local_line(words, row + l);
-            UNROLL
-            for (i32 k = 0; k < LINE; k++) {
-                lanes[l + k] = widen_word(words[k / WORD], k % WORD) * b[l + k];
+        for (i32 i = 0; i < LANES; i += 4) {
+            if (LANES >= 4) {
+                load_local_line(words + i, row + i * WORD);
+            } else {
+                words[0] = ((LOCAL const u32 *)row)[0];
+                words[1] = LANES > 1 ? ((LOCAL const u32 *)row)[1] : 0;
             }
+        }
+        UNROLL
+        for (i32 l = 0; l < WIDTH; l++) {
+            lanes[l] = widen_word(words[l / WORD], l % WORD) * b[l];
         }
     } else {
         UNROLL
@@ -103,7 +111,7 @@ KERNEL(NAME, THREADS, 4)
     LOCAL_LINES(tiles, WARPS * WARP_BYTES);
     AWAIT();
     const u32 lane = THREAD % 32, warp = THREAD / 32, m = (u32)c.m;
-    const u32 lane_group = lane / WIDTH, column = lane % WIDTH;
+    const u32 lane_group = lane / LANES, column = lane % LANES * WORD; /* the first */
 
     /* What this warp sums. */
     const u32 item_warps = WARPS / c.run_warps;
@@ -115,8 +123,9 @@ KERNEL(NAME, THREADS, 4)
     i64 row = (block * c.run_warps + warp % c.run_warps) * c.run * TILE_ROWS; /* the tile's first */
 
     LOCAL u8 *tile = tiles + warp * WARP_BYTES;
-    LOCAL float *tile_lhs = (LOCAL float *)(tile + TILE_BYTES), *join = tile_lhs + LANE_GROUPS * LHS_PITCH;
-    const u32 leaf_lines = LEAF * m * (u32)sizeof(element) / 16;
+    LOCAL u8 *tile_lhs = tile + TILE_BYTES;
+    LOCAL float *join = (LOCAL float *)(tile_lhs + LANE_GROUPS * LHS_BYTES);
+    const u32 leaf_lines = LEAF * m * SIZE / 16;
     source its;
     its.dy = dy + (item * c.n + row) * c.m;
     its.left = here ? c.n - row : 0;
@@ -132,7 +141,8 @@ KERNEL(NAME, THREADS, 4)
         hold(held, &its, lane);
     }
 #if WANT_COLUMNS
-    float held_lhs[LANE_GROUPS], sum = 0.0f, levels[LEVELS];
+    element held_lhs[LANE_GROUPS];
+    float sums[WORD] = {0.0f}, levels[LEVELS * WORD];
     hold_lhs(held_lhs, lhs + (item * c.n + row), its.left, lane);
 #endif
 #if WANT_ROWS
@@ -163,7 +173,7 @@ KERNEL(NAME, THREADS, 4)
 #if WANT_COLUMNS
         UNROLL
         for (i32 k = 0; k < LANE_GROUPS; k++) {
-            tile_lhs[k * LHS_PITCH + lane] = held_lhs[k];
+            ((LOCAL element *)(tile_lhs + k * LHS_BYTES))[lane] = held_lhs[k];
         }
 #endif
         WARP_BARRIER();
@@ -187,32 +197,54 @@ KERNEL(NAME, THREADS, 4)
 #endif
 #if WANT_COLUMNS
         LOCAL const element *of = (LOCAL const element *)(tile + lane_group * LEAF_BYTES) + column;
-        sum = 0.0f;
+        UNROLL
+        for (i32 k = 0; k < WORD; k++) {
+            sums[k] = 0.0f;
+        }
         UNROLL_BY_4
-        for (i32 r = 0; r < LEAF; r += 4) {
-            u32 l[4];
-            load_local_line(l, tile_lhs + lane_group * LHS_PITCH + r);
+        for (i32 r = 0; r < LEAF; r += LINE) {
+            u32 line[4];
+            load_local_line(line, tile_lhs + lane_group * LHS_BYTES + r * SIZE);
             UNROLL
-            for (i32 k = 0; k < 4; k++) {
-                sum = fma32(widen(of[(u32)(r + k) * m]), float_of(l[k]), sum);
+            for (i32 i = 0; i < LINE; i++) {
+                const float l = widen_word(line[i / WORD], i % WORD);
+                LOCAL const element *its_row = of + (u32)(r + i) * m;
+                if (m % WORD == 0) {
+                    const u32 word = *(LOCAL const u32 *)its_row;
+                    UNROLL
+                    for (i32 k = 0; k < WORD; k++) {
+                        sums[k] = fma32(widen_word(word, k), l, sums[k]);
+                    }
+                } else {
+                    UNROLL
+                    for (i32 k = 0; k < WORD; k++) {
+                        sums[k] = fma32(widen(its_row[k]), l, sums[k]);
+                    }
+                }
             }
         }
-        join[lane] = sum;
+        UNROLL
+        for (i32 k = 0; k < WORD; k++) {
+            join[lane * WORD + k] = sums[k];
+        }
         WARP_BARRIER();
-        float leaves[LANE_GROUPS];
         UNROLL
-        for (i32 k = 0; k < LANE_GROUPS; k++) {
-            leaves[k] = join[k * WIDTH + column];
-        }
-        UNROLL
-        for (i32 step = 1; step < LANE_GROUPS; step *= 2) {
+        for (i32 k = 0; k < WORD; k++) {
+            float leaves[LANE_GROUPS];
             UNROLL
-            for (i32 k = 0; k + step < LANE_GROUPS; k += 2 * step) {
-                leaves[k] = leaves[k] + leaves[k + step];
+            for (i32 g = 0; g < LANE_GROUPS; g++) {
+                leaves[g] = join[g * WIDTH + column + k];
             }
+            UNROLL
+            for (i32 step = 1; step < LANE_GROUPS; step *= 2) {
+                UNROLL
+                for (i32 g = 0; g + step < LANE_GROUPS; g += 2 * step) {
+                    leaves[g] = leaves[g] + leaves[g + step];
+                }
+            }
+            sums[k] = leaves[0];
         }
-        sum = leaves[0];
-        push_term(&sum, levels, t, 1, LEVELS);
+        push_term(sums, levels, t, WORD, LEVELS);
 #endif
         WARP_BARRIER();
         row += TILE_ROWS;
@@ -220,20 +252,25 @@ KERNEL(NAME, THREADS, 4)
 
 #if WANT_COLUMNS
     /* The runs of warps below each other. */
-    join[lane] = sum;
+    if (lane_group == 0) {
+        UNROLL
+        for (i32 k = 0; k < WORD; k++) {
+            join[column + k] = sums[k];
+        }
+    }
     GROUP_BARRIER();
-    const u32 k = THREAD / WIDTH; /* the item */
-    if (k < item_warps && column < m && first_item + k < c.items) {
-        float waiting[WARP_LEVELS];
+    const u32 k = THREAD / WIDTH, of = THREAD % WIDTH; /* the item, and the column */
+    if (k < item_warps && of < m && first_item + k < c.items) {
+        float sum = 0.0f, waiting[WARP_LEVELS];
         for (u32 w = 0; w < c.run_warps; w++) {
-            sum = ((LOCAL const float *)(tiles + (k * c.run_warps + w) * WARP_BYTES + TILE_BYTES))[LANE_GROUPS * LHS_PITCH + column];
+            sum = ((LOCAL const float *)(tiles + (k * c.run_warps + w + 1) * WARP_BYTES - JOIN_BYTES))[of];
             push_term(&sum, waiting, w, 1, WARP_LEVELS);
         }
         const i64 to = first_item + k;
         if (c.row_blocks == 1) {
-            write_sum(drhs + (to * c.m + column), sum, c.accumulate != 0);
+            write_sum(drhs + (to * c.m + of), sum, c.accumulate != 0);
         } else {
-            ((GLOBAL float *)drhs)[(to * c.row_blocks + block) * c.m + column] = sum;
+            ((GLOBAL float *)drhs)[(to * c.row_blocks + block) * c.m + of] = sum;
         }
     }
 #endif

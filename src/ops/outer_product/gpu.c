@@ -33,7 +33,7 @@
                   BACKWARD_DEFINES(wanted, length) "#define ONE_LEAF " #leaf "\n#define PACK 1\n")
 #define BACKWARD(name, wanted) \
     NARROW_TEXT(name, wanted, 2) NARROW_TEXT(name, wanted, 4) NARROW_TEXT(name, wanted, 8) NARROW_TEXT(name, wanted, 16) \
-    VARIANT(name, , wanted, 64, 0) VARIANT(name, , wanted, 256, 0)
+    VARIANT(name, , wanted, 64, 0) VARIANT(name, , wanted, 256, 0) VARIANT(name, , wanted, 1024, 0)
 #define ROWS "#define WANT_ROWS 1\n"
 #define COLUMNS "#define WANT_COLUMNS 1\n"
 
@@ -47,9 +47,7 @@ TEXTS(outer_product_finish, mlxn_text_outer_product_finish, "#define THREADS " T
 BACKWARD(outer_product_backward_lhs, ROWS)
 BACKWARD(outer_product_backward_rhs, COLUMNS)
 BACKWARD(outer_product_backward, ROWS COLUMNS)
-VARIANT(outer_product_backward_lhs, , ROWS, 1024, 0)
-VARIANT(outer_product_backward_rhs, leaf, COLUMNS, 256, 1)
-VARIANT(outer_product_backward, , ROWS COLUMNS, 1024, 0)
+VARIANT(outer_product_backward_rhs, leaf, COLUMNS, 1024, 1)
 VARIANT(outer_product_backward, leaf, ROWS COLUMNS, 1024, 1)
 
 #define KERNEL(name, dtype) {#name "_" #dtype, name##_##dtype},
@@ -58,16 +56,14 @@ VARIANT(outer_product_backward, leaf, ROWS COLUMNS, 1024, 1)
     KERNELS(name##_##length) KERNEL(name##_odd##length, f16) KERNEL(name##_odd##length, bf16)
 #define BACKWARD_KERNELS(name) \
     KERNELS(name##_2) KERNELS(name##_4) KERNELS(name##_8) KERNELS(name##_16) \
-    VARIANT_KERNELS(name, 64) VARIANT_KERNELS(name, 256)
+    VARIANT_KERNELS(name, 64) VARIANT_KERNELS(name, 256) VARIANT_KERNELS(name, 1024)
 static const mlxn_gpu_kernel kernels[] = {
     KERNELS(outer_product)
     KERNELS(outer_product_finish)
     BACKWARD_KERNELS(outer_product_backward_lhs)
     BACKWARD_KERNELS(outer_product_backward_rhs)
     BACKWARD_KERNELS(outer_product_backward)
-    VARIANT_KERNELS(outer_product_backward_lhs, 1024)
-    VARIANT_KERNELS(outer_product_backward_rhs, leaf256)
-    VARIANT_KERNELS(outer_product_backward, 1024)
+    VARIANT_KERNELS(outer_product_backward_rhs, leaf1024)
     VARIANT_KERNELS(outer_product_backward, leaf1024)
 };
 /* clang-format on */
@@ -185,7 +181,8 @@ typedef struct narrow_constants {
 
 static void plan_narrow(const mlxn_op_call *call, int64_t width, narrow_constants *c) {
     enum { WARPS = BACKWARD_THREADS / 32, LONGEST_RUN = 4, ENOUGH_GROUPS = 2048 };
-    const int64_t tiles = divide_up(call->n, 32 / width * LEAF);
+    const int64_t words = width * (int64_t)mlxn_dtype_size(call->dtype) / 4,
+                  tiles = divide_up(call->n, 32 / words * LEAF);
     int64_t run = minimum(LONGEST_RUN, power_from(divide_up(tiles, WARPS)));
     for (;; run /= 2) {
         const int64_t warps = divide_up(tiles, run);
@@ -300,20 +297,22 @@ static mlxn_status record_finish(const mlxn_op_call *call, partial_sums *sums, s
 
 /* Which kernel serves for a gradient. */
 typedef struct choice {
-    int64_t length; /* of rows, up to which it serves; of columns alone any part is as good as a segment */
+    int64_t length; /* of rows, up to which it serves */
     bool narrow, odd, leaf;
 } choice;
 
-static choice choose_kernel(const mlxn_op_call *call, bool rows, bool columns) {
+static choice choose_kernel(const mlxn_op_call *call, bool columns) {
     const int64_t m = call->m;
     choice its = {.narrow = m <= NARROW};
-    its.length = its.narrow ? power_from(m > NARROWEST ? m : NARROWEST) : m <= SHORTEST ? SHORTEST : SHORT;
-    its.length = rows && m > SHORT ? SEGMENT : its.length;
+    its.length = its.narrow      ? power_from(m > NARROWEST ? m : NARROWEST)
+                 : m <= SHORTEST ? SHORTEST
+                 : m <= SHORT    ? SHORT
+                                 : SEGMENT;
     /* Rows come as words of 4 bytes, if elements lie so: then a row takes fewer lanes. */
     const mlxn_slice dy = mlxn_slice_of(call->arguments[0], MLXN_READ);
     const int64_t row_bytes = m * (int64_t)mlxn_dtype_size(call->dtype);
     its.odd = !its.narrow && (mlxn_slice_begin(&dy) % 4 != 0 || row_bytes % 4 != 0);
-    its.leaf = columns && call->n <= LEAF && its.length == (rows ? SEGMENT : SHORT);
+    its.leaf = columns && call->n <= LEAF && its.length == SEGMENT;
     return its;
 }
 
@@ -333,9 +332,9 @@ static const char *name_of(const char *plain, const choice *its) {
 
 mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_call *call, const mlxn_buffer *dlhs,
                                              const mlxn_buffer *drhs) {
-    const choice its = choose_kernel(call, dlhs != NULL, drhs != NULL);
+    const choice its = choose_kernel(call, drhs != NULL);
     const int64_t teams = BACKWARD_THREADS / (its.odd ? 32 : 8 * (int64_t)mlxn_dtype_size(call->dtype));
-    const size_t local = its.narrow ? 27 << 10 : (size_t)teams * (LEAF * 34 + 16) * sizeof(float); /* at most */
+    const size_t local = its.narrow ? 32 << 10 : (size_t)teams * (LEAF * 34 + 16) * sizeof(float); /* at most */
     if (call->local_bytes < local) {
         return mlxn_fail(MLXN_UNSUPPORTED, "%s: it takes %zu bytes of local memory, the device has %zu", op->info.name,
                          local, call->local_bytes);
