@@ -57,6 +57,8 @@ FN i32 clz64(u64 x) { return (i32)clz(x); }
 FN u32 read_word(bool there, const __global void *p) { return there ? *(const __global u32 *)p : 0; }
 FN u32 read_element(bool there, const __global u16 *p) { return there ? *p : 0; }
 
+FN void prefetch_bytes(const __global void *p) { prefetch((const __global uchar *)p, 128); }
+
 /* 16 bytes at once, from and to an aligned address. */
 FN void load_line(u32 *words, const __global void *p) { vstore4(*(const __global uint4 *)p, 0, words); }
 #define load_line_cached load_line

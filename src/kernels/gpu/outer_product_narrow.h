@@ -33,7 +33,7 @@ typedef struct constants {
 /* What a warp reads: tiles of one item, from its first row on. */
 typedef struct source {
     const GLOBAL element *dy;
-    i64 left; /* rows from the tile on that is read next */
+    i64 left;  /* rows from the tile on that is read next */
     u32 lines; /* of a tile */
     bool aligned;
 } source;

@@ -38,10 +38,12 @@
 #define COLUMNS "#define WANT_COLUMNS 1\n"
 
 #define FORWARD_THREADS 256
-#define FORWARD_ROWS 8  /* that a thread writes, at most */
+#define FORWARD_ROWS 8 /* that a thread writes, at most */
 #define FORWARD_LINES 8
-TEXTS(outer_product, mlxn_text_outer_product, "#define THREADS " TEXT_OF(FORWARD_THREADS) "\n#define ROWS "
-      TEXT_OF(FORWARD_ROWS) "\n#define LINES " TEXT_OF(FORWARD_LINES) "\n")
+#define FORWARD_TEXTS(name, by_rows) TEXTS(name, mlxn_text_outer_product, "#define THREADS " TEXT_OF(FORWARD_THREADS) \
+    "\n#define ROWS " TEXT_OF(FORWARD_ROWS) "\n#define LINES " TEXT_OF(FORWARD_LINES) "\n#define BY_ROWS " #by_rows "\n")
+FORWARD_TEXTS(outer_product_by_rows, 1)
+FORWARD_TEXTS(outer_product_by_lines, 0)
 #define FINISH_THREADS 256
 TEXTS(outer_product_finish, mlxn_text_outer_product_finish, "#define THREADS " TEXT_OF(FINISH_THREADS) "\n")
 BACKWARD(outer_product_backward_lhs, ROWS)
@@ -58,7 +60,8 @@ VARIANT(outer_product_backward, leaf, ROWS COLUMNS, 1024, 1)
     KERNELS(name##_2) KERNELS(name##_4) KERNELS(name##_8) KERNELS(name##_16) \
     VARIANT_KERNELS(name, 64) VARIANT_KERNELS(name, 256) VARIANT_KERNELS(name, 1024)
 static const mlxn_gpu_kernel kernels[] = {
-    KERNELS(outer_product)
+    KERNELS(outer_product_by_rows)
+    KERNELS(outer_product_by_lines)
     KERNELS(outer_product_finish)
     BACKWARD_KERNELS(outer_product_backward_lhs)
     BACKWARD_KERNELS(outer_product_backward_rhs)
@@ -88,45 +91,79 @@ static int64_t power_from(int64_t x) {
 
 /* ---- the forward --------------------------------------------------------------------------------- */
 
-enum { FORWARD_SHORT = 16, FORWARD_FEWER_ROWS = 4 };
-
 typedef struct forward_constants {
-    int64_t n, m, total, across, tiles, rows, blocks;
-    int64_t step[3];
+    int64_t n, m, total, tiles, blocks;
+    uint32_t across_log2, rows, straight;
+    int64_t step_item, step_row, step_column;
+    uint32_t ahead_log2;
+    int64_t ahead_each, ahead_lhs, ahead_rhs;
 } forward_constants;
 
+/* Groups that read `lhs_each` bytes of lhs each, of `lhs` in all, or `rhs_each` of rhs; 0: what others read too. What fits a
+ * cache anyhow need not be read ahead. */
+static void plan_ahead(forward_constants *c, int64_t lhs_each, int64_t lhs, int64_t rhs_each, int64_t rhs) {
+    enum { TOGETHER = 1 << 19, LITTLE = 1 << 20 };
+    const int64_t each = lhs_each > 0 ? lhs_each : rhs_each, all = lhs_each > 0 ? lhs : rhs;
+    if (each > 0 && all > LITTLE) {
+        c->ahead_each = each;
+        c->ahead_lhs = lhs_each > 0 ? lhs : 0;
+        c->ahead_rhs = lhs_each > 0 ? 0 : rhs;
+        while (c->ahead_log2 < 20 && each << (c->ahead_log2 + 1) <= TOGETHER) {
+            c->ahead_log2++;
+        }
+    }
+}
+
+/* How many rows a thread writes, as measured. */
+static int64_t forward_rows(int64_t across, int64_t size) {
+    return size == 2 ? (across == 1 ? 4 : FORWARD_ROWS) : across <= 4 ? 2 : 4;
+}
+
+static const char *const forward_by_rows[] = {"outer_product_by_rows_f32", "outer_product_by_rows_f16",
+                                              "outer_product_by_rows_bf16"};
+static const char *const forward_by_lines[] = {"outer_product_by_lines_f32", "outer_product_by_lines_f16",
+                                               "outer_product_by_lines_bf16"};
+
 mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call *call) {
+    (void)op;
     const mlxn_slice slices[] = {mlxn_slice_of(call->arguments[0], MLXN_READ),
                                  mlxn_slice_of(call->arguments[1], MLXN_READ),
                                  mlxn_slice_of(call->arguments[2], MLXN_WRITE)};
-    const int64_t line = 16 / (int64_t)mlxn_dtype_size(call->dtype), row_lines = call->m / line;
-    const int64_t n = call->n, m = call->m;
+    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), line = 16 / size, row_lines = call->m / line;
+    const int64_t n = call->n, m = call->m, lhs = call->batch * n * size, rhs = call->batch * m * size;
     forward_constants c = {.n = n, .m = m, .total = call->batch * n * m};
     const bool aligned = (mlxn_slice_begin(&slices[1]) | mlxn_slice_begin(&slices[2])) % 16 == 0 && m % line == 0;
+    const bool by_rows = aligned && (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines);
     int64_t groups;
-    if (aligned && (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines)) {
-        c.across = minimum(row_lines, FORWARD_THREADS);
+    if (by_rows) {
+        const int64_t across = minimum(row_lines, FORWARD_THREADS), step = FORWARD_THREADS / across;
+        while (1 << c.across_log2 < across) {
+            c.across_log2++;
+        }
         c.tiles = divide_up(row_lines, FORWARD_THREADS);
-        /* As measured: each row's writes lie together, and the group's too where it takes several rows at a time. */
-        const bool more = line > 4 || (c.across < FORWARD_THREADS && c.across > FORWARD_SHORT);
-        c.rows = more ? FORWARD_ROWS : FORWARD_FEWER_ROWS;
-        c.blocks = divide_up(n, c.rows * (FORWARD_THREADS / c.across));
+        c.rows = (uint32_t)forward_rows(across, size);
+        c.blocks = divide_up(n, c.rows * step);
+        c.straight = call->batch == 1 && c.tiles == 1;
         groups = call->batch * c.blocks * c.tiles;
+        plan_ahead(&c, c.tiles == 1 ? c.rows * step * size : 0, lhs, c.blocks == 1 ? across * 16 : 0, rhs);
     } else {
-        c.step[0] = FORWARD_THREADS * line / m / n;
-        c.step[1] = FORWARD_THREADS * line / m % n;
-        c.step[2] = FORWARD_THREADS * line % m;
+        const int64_t group = FORWARD_THREADS * line;
+        c.step_item = group / m / n;
+        c.step_row = group / m % n;
+        c.step_column = group % m;
         /* One line more than the total has: the first may begin before it. */
         groups = divide_up(divide_up(c.total, line) + 1, FORWARD_THREADS * FORWARD_LINES);
+        plan_ahead(&c, group * FORWARD_LINES / m * size, lhs, 0, 0);
     }
-    return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = op->kernels[call->dtype],
-                                                                .slices = slices,
-                                                                .slice_count = 3,
-                                                                .constants = &c,
-                                                                .constant_bytes = sizeof c,
-                                                                .grid = {(uint64_t)groups, 1, 1},
-                                                                .group = {FORWARD_THREADS, 1, 1},
-                                                                .cost = slices[2].bytes});
+    return mlxn_encoder_record(call->encoder,
+                               &(mlxn_recording){.kernel = (by_rows ? forward_by_rows : forward_by_lines)[call->dtype],
+                                                 .slices = slices,
+                                                 .slice_count = 3,
+                                                 .constants = &c,
+                                                 .constant_bytes = sizeof c,
+                                                 .grid = {(uint64_t)groups, 1, 1},
+                                                 .group = {FORWARD_THREADS, 1, 1},
+                                                 .cost = slices[2].bytes});
 }
 
 /* ---- the gradients ------------------------------------------------------------------------------- */
