@@ -118,9 +118,17 @@ static mlxn_status launch_timed(mlxn_cuda_state *state, const mlxn_list *list, c
     return status;
 }
 
+/* Whether dispatch i begins a wave. One that moves much keeps the device busy by itself, and is in a wave by itself: beside
+ * others it would end no earlier, and branches of a graph take longer than a chain. */
+static bool begins_wave(const mlxn_list *list, size_t i) {
+    enum { MUCH = 4 << 20 }; /* bytes: about a microsecond of a large GPU's memory */
+    mlxn_record *const *records = list->records;
+    return i == 0 || records[i]->barrier || records[i]->cost >= MUCH || records[i - 1]->cost >= MUCH;
+}
+
 /* Whether dispatch i is all of its wave. */
 static bool is_alone(const mlxn_list *list, size_t i) {
-    return (i == 0 || list->records[i]->barrier) && (i + 1 == list->count || list->records[i + 1]->barrier);
+    return begins_wave(list, i) && (i + 1 == list->count || begins_wave(list, i + 1));
 }
 
 /* Adds a node for each dispatch; those of a wave follow all of the wave before. `*early`: whether a kernel may start while
@@ -132,7 +140,7 @@ static bool add_nodes(mlxn_cuda_state *state, const mlxn_list *list, CUgraph gra
     *early = false;
     for (size_t i = 0; result == CUDA_SUCCESS && i < list->count; i++) {
         const mlxn_record *record = list->records[i];
-        if (record->barrier && i > 0) {
+        if (begins_wave(list, i) && i > 0) {
             before = wave;
             wave = i;
         }

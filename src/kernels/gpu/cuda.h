@@ -55,15 +55,15 @@ FN i32 clz64(u64 x) { return __clzll((i64)x); }
 FN u32 read_word(bool there, const void *p) {
     u32 word;
     asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global.cs.u32 %0, [%1];}"
-        : "=r"(word)
-        : "l"(p), "r"((u32)there));
+                 : "=r"(word)
+                 : "l"(p), "r"((u32)there));
     return word;
 }
 FN u32 read_element(bool there, const u16 *p) {
     u32 word;
     asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global.cs.u16 %0, [%1];}"
-        : "=r"(word)
-        : "l"(p), "r"((u32)there));
+                 : "=r"(word)
+                 : "l"(p), "r"((u32)there));
     return word;
 }
 
@@ -80,7 +80,9 @@ FN void set_words(u32 *words, uint4 v) {
 FN void load_line(u32 *words, const void *p) { set_words(words, __ldcs((const uint4 *)p)); }
 FN void load_line_cached(u32 *words, const void *p) { set_words(words, *(const uint4 *)p); }
 FN void load_local_line(u32 *words, const void *p) { set_words(words, *(const uint4 *)p); }
-FN void store_local_line(void *p, const u32 *words) { *(uint4 *)p = make_uint4(words[0], words[1], words[2], words[3]); }
+FN void store_local_line(void *p, const u32 *words) {
+    *(uint4 *)p = make_uint4(words[0], words[1], words[2], words[3]);
+}
 FN void store_line(void *p, const u32 *words) {
     __stcs((uint4 *)p, make_uint4(words[0], words[1], words[2], words[3]));
 }

@@ -71,7 +71,7 @@ typedef struct constants {
         *to = narrow(ACCUMULATE ? widen(*to) + o##k : o##k); \
     }
 
-KERNEL(NAME, THREADS, 1)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, c)) {
+KERNEL(NAME, THREADS, 8)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, c)) {
     IN(OPEN_IN)
     OUT(OPEN_OUT)
     /* Where all memory has the same place within 16 bytes, lines begin as many elements before it. */

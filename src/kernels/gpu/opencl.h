@@ -26,7 +26,7 @@ typedef long i64;
 #define CONSTANTS(T, name) const T name
 #define LOCAL_ARRAY(T, name, count) __local T name[count]
 /* Aligned for lines. */
-#define LOCAL_LINES(name, bytes)               \
+#define LOCAL_LINES(name, bytes)              \
     __local uint4 name##_lines[(bytes) / 16]; \
     __local u8 *name = (__local u8 *)name##_lines
 

@@ -5,16 +5,10 @@
  * summed. A team sums leaves of 32 rows; `leaf_teams` teams of a group of threads do leaves below each other, at the same
  * time, and the others the same of the next segments. After each of `rounds` rounds the leaves' column sums are added up. A
  * group leaves partial sums, unless it has seen all of a sum. */
-#ifndef WANT_ROWS
-#define WANT_ROWS 0
-#endif
-#ifndef WANT_COLUMNS
-#define WANT_COLUMNS 0
-#endif
 #define TEAM (32 / PACK)
 #define TEAMS (THREADS / TEAM)
-#define COLUMNS \
-    LONGEST /* of a segment: 1024 in the canonical order of a row's sum, which LONGEST is if rows are longer */
+/* Of a segment: 1024 in the canonical order of a row's sum, which LONGEST is if rows are longer. */
+#define COLUMNS LONGEST
 #define STEPS (COLUMNS / 32)
 #define VALUES (STEPS * PACK) /* of a row and a lane */
 #define LEAF 32
@@ -25,8 +19,8 @@
 #else
 #define LANES_AREA (COLUMNS + 16)
 #endif
-#define AREA \
-    (LANES_AREA + LEAF) /* of a team, in floats: the lanes' sums or the columns', then the leaf's part of lhs */
+/* Of a team, in floats: the lanes' sums or the columns', then the leaf's part of lhs. */
+#define AREA (LANES_AREA + LEAF)
 #define TURN ((COLUMNS + THREADS - 1) / THREADS) /* columns of a thread when column sums are added up */
 #if LONGEST == 1024
 #define LEVELS 2
@@ -182,7 +176,7 @@ KERNEL(NAME, THREADS, GROUPS)
     OPEN(const element, rhs);
     OPEN(element, dlhs);
 #endif
-    LOCAL_ARRAY(float, areas, TEAMS *AREA);
+    LOCAL_ARRAY(float, areas, (TEAMS * AREA));
     AWAIT();
     const u32 lane = THREAD % TEAM, team = THREAD / TEAM;
     LOCAL float *area = areas + team * AREA, *leaf_lhs = area + LANES_AREA;

@@ -34,8 +34,7 @@
 #define BACKWARD(name, wanted) \
     NARROW_TEXT(name, wanted, 2) NARROW_TEXT(name, wanted, 4) NARROW_TEXT(name, wanted, 8) NARROW_TEXT(name, wanted, 16) \
     VARIANT(name, , wanted, 64, 0) VARIANT(name, , wanted, 256, 0) VARIANT(name, , wanted, 1024, 0)
-#define ROWS "#define WANT_ROWS 1\n"
-#define COLUMNS "#define WANT_COLUMNS 1\n"
+#define WANTED(rows, columns) "#define WANT_ROWS " #rows "\n#define WANT_COLUMNS " #columns "\n"
 
 #define FORWARD_THREADS 256
 #define FORWARD_ROWS 8 /* that a thread writes, at most */
@@ -46,11 +45,11 @@ FORWARD_TEXTS(outer_product_by_rows, 1)
 FORWARD_TEXTS(outer_product_by_lines, 0)
 #define FINISH_THREADS 256
 TEXTS(outer_product_finish, mlxn_text_outer_product_finish, "#define THREADS " TEXT_OF(FINISH_THREADS) "\n")
-BACKWARD(outer_product_backward_lhs, ROWS)
-BACKWARD(outer_product_backward_rhs, COLUMNS)
-BACKWARD(outer_product_backward, ROWS COLUMNS)
-VARIANT(outer_product_backward_rhs, leaf, COLUMNS, 1024, 1)
-VARIANT(outer_product_backward, leaf, ROWS COLUMNS, 1024, 1)
+BACKWARD(outer_product_backward_lhs, WANTED(1, 0))
+BACKWARD(outer_product_backward_rhs, WANTED(0, 1))
+BACKWARD(outer_product_backward, WANTED(1, 1))
+VARIANT(outer_product_backward_rhs, leaf, WANTED(0, 1), 1024, 1)
+VARIANT(outer_product_backward, leaf, WANTED(1, 1), 1024, 1)
 
 #define KERNEL(name, dtype) {#name "_" #dtype, name##_##dtype},
 #define KERNELS(name) KERNEL(name, f32) KERNEL(name, f16) KERNEL(name, bf16)
