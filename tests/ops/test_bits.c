@@ -1,7 +1,6 @@
 /* The same bits everywhere: every instruction set of the machine, 1, 2, 3 and 7 threads, or another device beside the
  * CPU; large outputs that take streaming stores; and the digests in digests.inc, which hold on every architecture and
  * device. */
-#include "core/device.h"
 #include "support/op_case.h"
 #include "support/random.h"
 
@@ -91,14 +90,11 @@ static bool check_digest(const char *kernel, uint64_t hash) {
     return false;
 }
 
-/* Every way to run on the CPU, the plainest first; or the device under test, as it is and as if it had little local
- * memory, and the CPU at its plainest. */
+/* Every way to run on the CPU, the plainest first; or the device under test and the CPU at its plainest. */
 static size_t open_all(mlxn_device *devices[3 * THREAD_COUNTS]) {
     size_t count = 0;
     if (!test_on_cpu()) {
         devices[count++] = test_device(0);
-        devices[count++] = test_device(0);
-        devices[1]->local_bytes = 48 << 10;
         devices[count++] = test_device_isa(test_isas[0], 1);
         return count;
     }

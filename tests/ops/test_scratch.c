@@ -148,32 +148,49 @@ static void partial_sums_are_few(void **state) {
                                       (1 << 26) + 33,
                                       1 << 28},
                          batches[] = {1, 2, 7, 64, 1000, 65536};
-    static const size_t local[] = {49152, 101376, 232448};
     const int64_t most = INT64_C(1) << 34;
     uint64_t random = test_seed(5);
-    for (size_t l = 0; l < sizeof local / sizeof *local; l++) {
-        mlxn_device *device = open_planning(local[l]);
-        for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
-            for (size_t i = 0; i < sizeof extents / sizeof *extents; i++)
-                for (size_t j = 0; j < sizeof extents / sizeof *extents; j++)
-                    if (extents[i] <= most / batches[b] / extents[j])
-                        check_shape(device, batches[b], extents[i], extents[j]);
-        for (int i = 0; i < 3000; i++) {
-            const int64_t n = random_between(&random, 1, INT64_C(1) << random_between(&random, 0, 24));
-            const int64_t m = random_between(&random, 1, INT64_C(1) << random_between(&random, 0, 24));
-            const int64_t batch = random_between(&random, 1, INT64_C(1) << random_between(&random, 0, 16));
-            if (n <= most / batch / m)
-                check_shape(device, batch, n, m);
-        }
-        close_planning(device);
+    mlxn_device *device = open_planning(48 << 10);
+    for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
+        for (size_t i = 0; i < sizeof extents / sizeof *extents; i++)
+            for (size_t j = 0; j < sizeof extents / sizeof *extents; j++)
+                if (extents[i] <= most / batches[b] / extents[j])
+                    check_shape(device, batches[b], extents[i], extents[j]);
+    for (int i = 0; i < 3000; i++) {
+        const int64_t n = random_between(&random, 1, INT64_C(1) << random_between(&random, 0, 24));
+        const int64_t m = random_between(&random, 1, INT64_C(1) << random_between(&random, 0, 24));
+        const int64_t batch = random_between(&random, 1, INT64_C(1) << random_between(&random, 0, 16));
+        if (n <= most / batch / m)
+            check_shape(device, batch, n, m);
     }
+    close_planning(device);
     assert_true(with_scratch > 1000);
+}
+
+/* A device may have less local memory than a kernel takes. */
+static void too_little_local_memory(void **state) {
+    (void)state;
+    mlxn_device *device = open_planning(16 << 10);
+    static const int64_t columns[] = {3, 40, 200, 2000};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        mlxn_buffer *dy = test_matrix(device, MLXN_F32, 100, columns[i]), *lhs = test_vector(device, MLXN_F32, 100),
+                    *drhs = test_vector(device, MLXN_F32, columns[i]);
+        mlxn_encoder *encoder = test_encoder(device);
+        FAILS_WITH(MLXN_UNSUPPORTED, "bytes of local memory, the device has 16384",
+                   mlxn_outer_product_backward_rhs(encoder, dy, lhs, drhs, MLXN_OVERWRITE));
+        mlxn_encoder_destroy(encoder);
+        mlxn_buffer_destroy(dy);
+        mlxn_buffer_destroy(lhs);
+        mlxn_buffer_destroy(drhs);
+    }
+    close_planning(device);
 }
 
 int main(void) {
     test_needs_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(partial_sums_are_few),
+        cmocka_unit_test(too_little_local_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
