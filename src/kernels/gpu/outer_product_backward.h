@@ -35,7 +35,7 @@
 #endif
 /* Whether reading a batch that is whole has a way of its own: it spares instructions, but long rows are read faster by the
  * one way, as measured. */
-#define TWO_WAYS (PACK > 1 || LONGEST < 1024)
+#define TWO_WAYS (PACK > 1 || LONGEST < 1024 || (ONE_LEAF && !WANT_ROWS))
 #if PACK == WORD
 #define READ_PACK(there, from) read_word(there, from)
 #else
