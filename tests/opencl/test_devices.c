@@ -102,7 +102,8 @@ static void reasons(void **state) {
         SINGLE = 0x101b,
         LITTLE = 0x1026,
         PROFILE = 0x102e,
-        VERSION = 0x102f
+        VERSION = 0x102f,
+        DRIVER = 0x102d
     };
     static const struct {
         const char *expected;
@@ -128,6 +129,7 @@ static void reasons(void **state) {
         {"not correctly rounded", .what = SINGLE, .clear = 128},
         {"embedded profile", .what = PROFILE, .text = "EMBEDDED_PROFILE"},
         {"older than OpenCL 1.2", .what = VERSION, .text = "OpenCL 1.1 of a vendor"},
+        {"PoCL 5.0", .what = DRIVER, .text = "5.0+debian"},
     };
     if (!in_child(built_with_opencl))
         skip();

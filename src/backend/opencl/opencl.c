@@ -124,12 +124,20 @@ static mlxn_status no_memory(const mlxn_device *device, const char *function, si
                      device->info.name, function, bytes, mlxn_opencl_error(error), (int)error);
 }
 
-/* Zeros, which also makes a driver that would wait for the first use find the memory now. */
+/* Zeros, which also makes a driver that would wait for the first use find the memory now. In parts, as not every driver
+ * fills 2^31 words and more at once. */
 static cl_int fill(mlxn_opencl_state *state, cl_mem memory, size_t bytes) {
+    enum { MOST = 1 << 30 };
     const cl_uint zero = 0;
     cl_event event = NULL;
-    cl_int error = mlxn_cl.EnqueueFillBuffer(state->memory, memory, &zero, sizeof zero, 0, bytes, 0, NULL, &event);
+    cl_int error = CL_SUCCESS;
+    for (size_t at = 0; at < bytes && error == CL_SUCCESS; at += MOST) {
+        const size_t part = bytes - at < MOST ? bytes - at : MOST;
+        error = mlxn_cl.EnqueueFillBuffer(state->memory, memory, &zero, sizeof zero, at, part, 0, NULL,
+                                          at + part == bytes ? &event : NULL);
+    }
     if (error != CL_SUCCESS) {
+        mlxn_cl.Finish(state->memory); /* what was begun needs the memory */
         return error;
     }
     error = mlxn_cl.WaitForEvents(1, &event);
