@@ -12,7 +12,6 @@ typedef long long i64;
 #define TABLE static __device__ const
 #define UNROLL _Pragma("unroll")
 #define UNROLL_BY_4 _Pragma("unroll 4")
-#define UNROLL_BY_8 _Pragma("unroll 8")
 #define GLOBAL
 #define LOCAL
 

@@ -16,7 +16,6 @@ typedef long i64;
 /* Compilers for CPUs take minutes over what is unrolled; those for GPUs unroll short loops by themselves. */
 #define UNROLL
 #define UNROLL_BY_4
-#define UNROLL_BY_8
 #define GLOBAL __global
 #define LOCAL __local
 
