@@ -20,13 +20,14 @@ typedef struct constants {
 } constants;
 
 /* A read from memory among writes holds these up, so it is better that many come together. Of each 2^ahead_log2 groups, which
- * run at about the same time, the first READERS bring closer what the next as many groups will read. */
-#define READERS 128
+ * run at about the same time, the first bring closer what the next as many groups will read, in PARTS parts. */
+#define PARTS 128
 FN void read_ahead(const GLOBAL u8 *from, i64 bytes, const constants *c) {
-    const u32 reader = (u32)GROUP & ((1u << c->ahead_log2) - 1);
-    if (reader < READERS) {
-        const i64 each = ((i64)c->ahead_each << c->ahead_log2) / READERS;
-        const i64 begin = ((i64)(GROUP >> c->ahead_log2) + 1) * each * READERS + reader * each;
+    const u32 groups = 1u << c->ahead_log2;
+    const i64 each = ((i64)c->ahead_each << c->ahead_log2) / PARTS;
+    const i64 next = ((i64)(GROUP >> c->ahead_log2) + 1) * each * PARTS;
+    for (u32 part = (u32)GROUP & (groups - 1); part < PARTS; part += groups) {
+        const i64 begin = next + part * each;
         for (i64 at = begin + THREAD * 128; at < begin + each && at < bytes; at += THREADS * 128) {
             prefetch_bytes(from + at);
         }

@@ -132,7 +132,9 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
     const int64_t n = call->n, m = call->m, lhs = call->batch * n * size, rhs = call->batch * m * size;
     forward_constants c = {.n = n, .m = m, .total = call->batch * n * m};
     const bool aligned = (mlxn_slice_begin(&slices[1]) | mlxn_slice_begin(&slices[2])) % 16 == 0 && m % line == 0;
-    const bool by_rows = aligned && (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines);
+    /* A group has lines of one item alone there, which tiny matrices would not fill. */
+    const bool fills = call->batch == 1 || n * row_lines >= FORWARD_THREADS;
+    const bool by_rows = aligned && fills && (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines);
     int64_t groups;
     if (by_rows) {
         const int64_t across = minimum(row_lines, FORWARD_THREADS), step = FORWARD_THREADS / across;
