@@ -88,6 +88,18 @@ static int64_t power_from(int64_t x) {
     return power;
 }
 
+/* "outer_product_backward_256_f32", of which "256" is the way. */
+static const char *name_of(const mlxn_op *op, const mlxn_op_call *call, const char *way) {
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "%s_%s_%s", op->info.name, way, mlxn_dtype_name(call->dtype));
+    for (size_t i = 0; i < mlxn_outer_product_gpu.count; i++) {
+        if (strcmp(kernels[i].name, wanted) == 0) {
+            return kernels[i].name;
+        }
+    }
+    return NULL;
+}
+
 /* ---- the forward --------------------------------------------------------------------------------- */
 
 typedef struct forward_constants {
@@ -118,13 +130,7 @@ static int64_t forward_rows(int64_t across, int64_t size) {
     return size == 2 ? (across == 1 ? 4 : FORWARD_ROWS) : across <= 4 ? 2 : 4;
 }
 
-static const char *const forward_by_rows[] = {"outer_product_by_rows_f32", "outer_product_by_rows_f16",
-                                              "outer_product_by_rows_bf16"};
-static const char *const forward_by_lines[] = {"outer_product_by_lines_f32", "outer_product_by_lines_f16",
-                                               "outer_product_by_lines_bf16"};
-
 mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call *call) {
-    (void)op;
     const mlxn_slice slices[] = {mlxn_slice_of(call->arguments[0], MLXN_READ),
                                  mlxn_slice_of(call->arguments[1], MLXN_READ),
                                  mlxn_slice_of(call->arguments[2], MLXN_WRITE)};
@@ -157,7 +163,7 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
         plan_ahead(&c, group * FORWARD_LINES / m * size, lhs, 0, 0);
     }
     return mlxn_encoder_record(call->encoder,
-                               &(mlxn_recording){.kernel = (by_rows ? forward_by_rows : forward_by_lines)[call->dtype],
+                               &(mlxn_recording){.kernel = name_of(op, call, by_rows ? "by_rows" : "by_lines"),
                                                  .slices = slices,
                                                  .slice_count = 3,
                                                  .constants = &c,
@@ -354,20 +360,6 @@ static choice choose_kernel(const mlxn_op_call *call, bool columns) {
     return its;
 }
 
-/* "outer_product_backward_256_f32" of "outer_product_backward_f32". */
-static const char *name_of(const char *plain, const choice *its) {
-    char wanted[64];
-    const char *dtype = strrchr(plain, '_');
-    snprintf(wanted, sizeof wanted, "%.*s_%s%s%d%s", (int)(dtype - plain), plain, its->odd ? "odd" : "",
-             its->leaf ? "leaf" : "", (int)its->length, dtype);
-    for (size_t i = 0; i < mlxn_outer_product_gpu.count; i++) {
-        if (strcmp(kernels[i].name, wanted) == 0) {
-            return kernels[i].name;
-        }
-    }
-    return NULL;
-}
-
 mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_call *call, const mlxn_buffer *dlhs,
                                              const mlxn_buffer *drhs) {
     const choice its = choose_kernel(call, drhs != NULL);
@@ -408,8 +400,10 @@ mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_ca
         slices[count++] = sums[i].slice;
     }
     if (status == MLXN_OK) {
+        char way[24];
+        snprintf(way, sizeof way, "%s%s%d", its.odd ? "odd" : "", its.leaf ? "leaf" : "", (int)its.length);
         status = mlxn_encoder_record(
-            call->encoder, &(mlxn_recording){.kernel = name_of(op->kernels[call->dtype], &its),
+            call->encoder, &(mlxn_recording){.kernel = name_of(op, call, way),
                                              .slices = slices,
                                              .slice_count = count,
                                              .constants = its.narrow ? (const void *)&narrow : (const void *)&backward,
