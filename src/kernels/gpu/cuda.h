@@ -51,18 +51,16 @@ FN i32 clz64(u64 x) { return __clzll((i64)x); }
 
 /* What is read once, if it is there, else 0: a word at an aligned address, and a 16-bit element. A read that is only asked
  * for by condition, and not put behind a branch, holds nothing up. */
+#define LOAD_IF "{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global.cs."
+#define LOADED " %0, [%1];}"
 FN u32 read_word(bool there, const void *p) {
     u32 word;
-    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global.cs.u32 %0, [%1];}"
-                 : "=r"(word)
-                 : "l"(p), "r"((u32)there));
+    asm volatile(LOAD_IF "u32" LOADED : "=r"(word) : "l"(p), "r"((u32)there));
     return word;
 }
 FN u32 read_element(bool there, const u16 *p) {
     u32 word;
-    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global.cs.u16 %0, [%1];}"
-                 : "=r"(word)
-                 : "l"(p), "r"((u32)there));
+    asm volatile(LOAD_IF "u16" LOADED : "=r"(word) : "l"(p), "r"((u32)there));
     return word;
 }
 

@@ -117,14 +117,7 @@ FN float sum_areas(LOCAL const float *first, u32 teams) {
     for (u32 i = 0; i < TEAMS; i++) {
         terms[i] = i < teams ? first[i * AREA] : 0.0f;
     }
-    UNROLL
-    for (u32 step = 1; step < TEAMS; step *= 2) {
-        UNROLL
-        for (u32 i = 0; i + step < TEAMS; i += 2 * step) {
-            terms[i] = terms[i] + terms[i + step];
-        }
-    }
-    return terms[0];
+    return sum_pairs(terms, TEAMS);
 }
 #endif
 

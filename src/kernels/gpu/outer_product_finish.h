@@ -43,14 +43,7 @@ KERNEL(NAME, THREADS, 1)
         for (u32 i = 0; i < CHUNK; i++) {
             terms[i] = float_of(read_word(i < j.chunk && first + i < j.parts, from + i * j.length));
         }
-        UNROLL
-        for (u32 step = 1; step < CHUNK; step *= 2) {
-            UNROLL
-            for (u32 i = 0; i < CHUNK; i += 2 * step) {
-                terms[i] = terms[i] + terms[i + step];
-            }
-        }
-        sum = terms[0];
+        sum = sum_pairs(terms, CHUNK);
     }
     sums[THREAD] = sum;
     for (u32 distance = 1; distance < parts; distance *= 2) {

@@ -235,14 +235,7 @@ KERNEL(NAME, THREADS, 4)
             for (i32 g = 0; g < LANE_GROUPS; g++) {
                 leaves[g] = join[g * WIDTH + column + k];
             }
-            UNROLL
-            for (i32 step = 1; step < LANE_GROUPS; step *= 2) {
-                UNROLL
-                for (i32 g = 0; g + step < LANE_GROUPS; g += 2 * step) {
-                    leaves[g] = leaves[g] + leaves[g + step];
-                }
-            }
-            sums[k] = leaves[0];
+            sums[k] = sum_pairs(leaves, LANE_GROUPS);
         }
         push_term(sums, levels, t, WORD, LEVELS);
 #endif

@@ -20,6 +20,18 @@ FN void push_term(float *sum, float *levels, u32 index, i32 steps, i32 depth) {
     }
 }
 
+/* Of `count` terms, a power of two known where this is compiled: neighbours first. It overwrites them. */
+FN float sum_pairs(float *terms, i32 count) {
+    UNROLL
+    for (i32 step = 1; step < count; step *= 2) {
+        UNROLL
+        for (i32 i = 0; i + step < count; i += 2 * step) {
+            terms[i] = terms[i] + terms[i + step];
+        }
+    }
+    return terms[0];
+}
+
 /* Of a row's `width` lanes, a power of two up to 32: a halving tree. It overwrites them. */
 FN float sum_lanes(float *lanes, i32 width) {
     UNROLL

@@ -1,7 +1,6 @@
 #include "ops/outer_product/gpu.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "kernels/text.h"
 
@@ -88,16 +87,15 @@ static int64_t power_from(int64_t x) {
     return power;
 }
 
+typedef struct kernel_name {
+    char text[64];
+} kernel_name;
+
 /* "outer_product_backward_256_f32", of which "256" is the way. */
-static const char *name_of(const mlxn_op *op, const mlxn_op_call *call, const char *way) {
-    char wanted[64];
-    snprintf(wanted, sizeof wanted, "%s_%s_%s", op->info.name, way, mlxn_dtype_name(call->dtype));
-    for (size_t i = 0; i < mlxn_outer_product_gpu.count; i++) {
-        if (strcmp(kernels[i].name, wanted) == 0) {
-            return kernels[i].name;
-        }
-    }
-    return NULL;
+static kernel_name name_of(const mlxn_op *op, const mlxn_op_call *call, const char *way) {
+    kernel_name name;
+    snprintf(name.text, sizeof name.text, "%s_%s_%s", op->info.name, way, mlxn_dtype_name(call->dtype));
+    return name;
 }
 
 /* ---- the forward --------------------------------------------------------------------------------- */
@@ -141,6 +139,7 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
     /* A group has lines of one item alone there, which tiny matrices would not fill. */
     const bool fills = call->batch == 1 || n * row_lines >= FORWARD_THREADS;
     const bool by_rows = aligned && fills && (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines);
+    const kernel_name name = name_of(op, call, by_rows ? "by_rows" : "by_lines");
     int64_t groups;
     if (by_rows) {
         const int64_t across = minimum(row_lines, FORWARD_THREADS), step = FORWARD_THREADS / across;
@@ -162,15 +161,14 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
         groups = divide_up(divide_up(c.total, line) + 1, FORWARD_THREADS * FORWARD_LINES);
         plan_ahead(&c, group * FORWARD_LINES / m * size, lhs, 0, 0);
     }
-    return mlxn_encoder_record(call->encoder,
-                               &(mlxn_recording){.kernel = name_of(op, call, by_rows ? "by_rows" : "by_lines"),
-                                                 .slices = slices,
-                                                 .slice_count = 3,
-                                                 .constants = &c,
-                                                 .constant_bytes = sizeof c,
-                                                 .grid = {(uint64_t)groups, 1, 1},
-                                                 .group = {FORWARD_THREADS, 1, 1},
-                                                 .cost = slices[2].bytes});
+    return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = name.text,
+                                                                .slices = slices,
+                                                                .slice_count = 3,
+                                                                .constants = &c,
+                                                                .constant_bytes = sizeof c,
+                                                                .grid = {(uint64_t)groups, 1, 1},
+                                                                .group = {FORWARD_THREADS, 1, 1},
+                                                                .cost = slices[2].bytes});
 }
 
 /* ---- the gradients ------------------------------------------------------------------------------- */
@@ -225,8 +223,8 @@ typedef struct narrow_constants {
 
 static void plan_narrow(const mlxn_op_call *call, int64_t width, narrow_constants *c) {
     enum { WARPS = BACKWARD_THREADS / 32, LONGEST_RUN = 4, ENOUGH_GROUPS = 2048 };
-    const int64_t words = width * (int64_t)mlxn_dtype_size(call->dtype) / 4,
-                  tiles = divide_up(call->n, 32 / words * LEAF);
+    const int64_t words = width * (int64_t)mlxn_dtype_size(call->dtype) / 4;
+    const int64_t tiles = divide_up(call->n, 32 / words * LEAF);
     int64_t run = minimum(LONGEST_RUN, power_from(divide_up(tiles, WARPS)));
     for (;; run /= 2) {
         const int64_t warps = divide_up(tiles, run);
@@ -402,8 +400,9 @@ mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_ca
     if (status == MLXN_OK) {
         char way[24];
         snprintf(way, sizeof way, "%s%s%d", its.odd ? "odd" : "", its.leaf ? "leaf" : "", (int)its.length);
+        const kernel_name name = name_of(op, call, way);
         status = mlxn_encoder_record(
-            call->encoder, &(mlxn_recording){.kernel = name_of(op, call, way),
+            call->encoder, &(mlxn_recording){.kernel = name.text,
                                              .slices = slices,
                                              .slice_count = count,
                                              .constants = its.narrow ? (const void *)&narrow : (const void *)&backward,
