@@ -149,26 +149,10 @@ FN void write_columns(GLOBAL element *to, const float *sums, i32 columns, bool a
 FN i32 leaf_rows(i64 left) { return left < LEAF ? (left > 0 ? (i32)left : 0) : LEAF; }
 
 KERNEL(NAME, THREADS, GROUPS)
-(BUFFER(const element, dy),
-#if WANT_COLUMNS
- BUFFER(const element, lhs),
-#endif
-#if WANT_ROWS
- BUFFER(const element, rhs), BUFFER(element, dlhs),
-#endif
-#if WANT_COLUMNS
- BUFFER(element, drhs),
-#endif
- CONSTANTS(constants, c)) {
+(INPUTS, OUTPUTS, CONSTANTS(constants, c)) {
     OPEN(const element, dy);
-#if WANT_COLUMNS
-    OPEN(const element, lhs);
-    OPEN(element, drhs);
-#endif
-#if WANT_ROWS
-    OPEN(const element, rhs);
-    OPEN(element, dlhs);
-#endif
+    OPEN_ROWS()
+    OPEN_COLUMNS()
     LOCAL_ARRAY(float, areas, (TEAMS * AREA));
     AWAIT();
     const u32 lane = THREAD % TEAM, team = THREAD / TEAM;

@@ -88,26 +88,10 @@ FN float sum_row(LOCAL const element *row, const float *b, u32 m) {
 #endif
 
 KERNEL(NAME, THREADS, 4)
-(BUFFER(const element, dy),
-#if WANT_COLUMNS
- BUFFER(const element, lhs),
-#endif
-#if WANT_ROWS
- BUFFER(const element, rhs), BUFFER(element, dlhs),
-#endif
-#if WANT_COLUMNS
- BUFFER(element, drhs),
-#endif
- CONSTANTS(constants, c)) {
+(INPUTS, OUTPUTS, CONSTANTS(constants, c)) {
     OPEN(const element, dy);
-#if WANT_COLUMNS
-    OPEN(const element, lhs);
-    OPEN(element, drhs);
-#endif
-#if WANT_ROWS
-    OPEN(const element, rhs);
-    OPEN(element, dlhs);
-#endif
+    OPEN_ROWS()
+    OPEN_COLUMNS()
     LOCAL_LINES(tiles, WARPS * WARP_BYTES);
     AWAIT();
     const u32 lane = THREAD % 32, warp = THREAD / 32, m = (u32)c.m;

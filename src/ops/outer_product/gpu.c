@@ -10,9 +10,9 @@
 #define TEXT_OF(number) TEXT_OF_TOKEN(number)
 #define TEXT_OF_TOKEN(number) #number
 #define OWN(name, dtype, defines) "#define NAME " #name "_" #dtype "\n#define DTYPE_" #dtype " 1\n" defines
-#define TEXT(name, dtype, body, defines) \
-    static const char *const name##_##dtype[] = {OWN(name, dtype, defines), mlxn_text_dtypes, mlxn_text_sums, body, NULL};
-#define TEXTS(name, body, defines) TEXT(name, f32, body, defines) TEXT(name, f16, body, defines) TEXT(name, bf16, body, defines)
+#define TEXT(name, dtype, defines, ...) \
+    static const char *const name##_##dtype[] = {OWN(name, dtype, defines), mlxn_text_dtypes, mlxn_text_sums, __VA_ARGS__, NULL};
+#define TEXTS(name, ...) TEXT(name, f32, __VA_ARGS__) TEXT(name, f16, __VA_ARGS__) TEXT(name, bf16, __VA_ARGS__)
 
 /* Of the gradients there is a kernel for each of some lengths of rows, up to which it serves. Longer ones than 16 also have
  * one in the 16-bit types for elements that do not lie in pairs, "odd", and some of them one for matrices of a single leaf of
@@ -20,16 +20,15 @@
 #define BACKWARD_THREADS 128
 #define BACKWARD_DEFINES(wanted, length) \
     "#define THREADS " TEXT_OF(BACKWARD_THREADS) "\n#define LONGEST " #length "\n" wanted
-#define NARROW_TEXT(name, wanted, length) \
-    TEXTS(name##_##length, mlxn_text_outer_product_narrow, BACKWARD_DEFINES(wanted, length))
-#define BACKWARD_TEXT(name, dtype, defines) TEXT(name, dtype, mlxn_text_outer_product_backward, defines)
+#define NARROW_TEXT(name, wanted, length) TEXTS(name##_##length, BACKWARD_DEFINES(wanted, length), \
+    mlxn_text_outer_product_gradients, mlxn_text_outer_product_narrow)
+#define VARIANT_TEXT(make, name, wanted, length, leaf, pack) \
+    make(name, BACKWARD_DEFINES(wanted, length) "#define ONE_LEAF " #leaf "\n#define PACK " #pack "\n", \
+         mlxn_text_outer_product_gradients, mlxn_text_outer_product_backward)
+#define TEXTS_16(name, ...) TEXT(name, f16, __VA_ARGS__) TEXT(name, bf16, __VA_ARGS__)
 #define VARIANT(name, kind, wanted, length, leaf) \
-    TEXTS(name##_##kind##length, mlxn_text_outer_product_backward, \
-          BACKWARD_DEFINES(wanted, length) "#define ONE_LEAF " #leaf "\n#define PACK WORD\n") \
-    BACKWARD_TEXT(name##_odd##kind##length, f16, \
-                  BACKWARD_DEFINES(wanted, length) "#define ONE_LEAF " #leaf "\n#define PACK 1\n") \
-    BACKWARD_TEXT(name##_odd##kind##length, bf16, \
-                  BACKWARD_DEFINES(wanted, length) "#define ONE_LEAF " #leaf "\n#define PACK 1\n")
+    VARIANT_TEXT(TEXTS, name##_##kind##length, wanted, length, leaf, WORD) \
+    VARIANT_TEXT(TEXTS_16, name##_odd##kind##length, wanted, length, leaf, 1)
 #define BACKWARD(name, wanted) \
     NARROW_TEXT(name, wanted, 2) NARROW_TEXT(name, wanted, 4) NARROW_TEXT(name, wanted, 8) NARROW_TEXT(name, wanted, 16) \
     VARIANT(name, , wanted, 64, 0) VARIANT(name, , wanted, 256, 0) VARIANT(name, , wanted, 1024, 0)
@@ -38,12 +37,12 @@
 #define FORWARD_THREADS 256
 #define FORWARD_ROWS 8 /* that a thread writes, at most */
 #define FORWARD_LINES 8
-#define FORWARD_TEXTS(name, by_rows) TEXTS(name, mlxn_text_outer_product, "#define THREADS " TEXT_OF(FORWARD_THREADS) \
-    "\n#define ROWS " TEXT_OF(FORWARD_ROWS) "\n#define LINES " TEXT_OF(FORWARD_LINES) "\n#define BY_ROWS " #by_rows "\n")
+#define FORWARD_TEXTS(name, by_rows) TEXTS(name, "#define THREADS " TEXT_OF(FORWARD_THREADS) "\n#define ROWS " \
+    TEXT_OF(FORWARD_ROWS) "\n#define LINES " TEXT_OF(FORWARD_LINES) "\n#define BY_ROWS " #by_rows "\n", mlxn_text_outer_product)
 FORWARD_TEXTS(outer_product_by_rows, 1)
 FORWARD_TEXTS(outer_product_by_lines, 0)
 #define FINISH_THREADS 256
-TEXTS(outer_product_finish, mlxn_text_outer_product_finish, "#define THREADS " TEXT_OF(FINISH_THREADS) "\n")
+TEXTS(outer_product_finish, "#define THREADS " TEXT_OF(FINISH_THREADS) "\n", mlxn_text_outer_product_finish)
 BACKWARD(outer_product_backward_lhs, WANTED(1, 0))
 BACKWARD(outer_product_backward_rhs, WANTED(0, 1))
 BACKWARD(outer_product_backward, WANTED(1, 1))
