@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/environment.h"
+
 mlxn_storage *mlxn_storage_retain(mlxn_storage *storage) {
     atomic_fetch_add_explicit(&storage->references, 1, memory_order_relaxed);
     return storage;
@@ -14,7 +16,9 @@ void mlxn_storage_release(mlxn_storage *storage) {
     }
     mlxn_device *device = storage->device;
     if (!storage->wrapped) {
+        const mlxn_environment_kept kept = mlxn_enter_driver(device);
         device->backend->release(device, &storage->memory);
+        mlxn_leave_driver(&kept);
     } else if (storage->release != NULL) {
         storage->release(storage->context, storage->memory.host);
     }
@@ -33,7 +37,7 @@ static mlxn_status new_storage(mlxn_device *device, const char *call, mlxn_stora
     return MLXN_OK;
 }
 
-mlxn_status mlxn_storage_create(mlxn_device *device, size_t bytes, const char *call, mlxn_storage **storage) {
+static mlxn_status create_storage(mlxn_device *device, size_t bytes, const char *call, mlxn_storage **storage) {
     mlxn_memory memory;
     mlxn_status status = device->backend->allocate(device, bytes, &memory);
     if (status == MLXN_OUT_OF_MEMORY) {
@@ -49,6 +53,13 @@ mlxn_status mlxn_storage_create(mlxn_device *device, size_t bytes, const char *c
     }
     (*storage)->memory = memory;
     return MLXN_OK;
+}
+
+mlxn_status mlxn_storage_create(mlxn_device *device, size_t bytes, const char *call, mlxn_storage **storage) {
+    const mlxn_environment_kept kept = mlxn_enter_driver(device);
+    const mlxn_status status = create_storage(device, bytes, call, storage);
+    mlxn_leave_driver(&kept);
+    return status;
 }
 
 /* Checks dtype, rank and shape and fills them in, with the element count and the bytes. */
@@ -255,7 +266,9 @@ mlxn_status mlxn_buffer_read(const mlxn_buffer *buffer, size_t offset, size_t si
     if (status == MLXN_OK && size > 0) {
         mlxn_device *device = buffer->storage->device;
         pthread_mutex_lock(&device->lock);
+        const mlxn_environment_kept kept = mlxn_enter_driver(device);
         status = device->backend->copy_out(device, &buffer->storage->memory, buffer->offset + offset, size, data);
+        mlxn_leave_driver(&kept);
         pthread_mutex_unlock(&device->lock);
     }
     return status;
@@ -269,7 +282,9 @@ mlxn_status mlxn_buffer_write(mlxn_buffer *buffer, size_t offset, size_t size, c
     if (status == MLXN_OK && size > 0) {
         mlxn_device *device = buffer->storage->device;
         pthread_mutex_lock(&device->lock);
+        const mlxn_environment_kept kept = mlxn_enter_driver(device);
         status = device->backend->copy_in(device, &buffer->storage->memory, buffer->offset + offset, size, data);
+        mlxn_leave_driver(&kept);
         pthread_mutex_unlock(&device->lock);
     }
     return status;

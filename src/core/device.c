@@ -67,9 +67,9 @@ static size_t count_entries(void) {
 }
 
 size_t mlxn_device_count(void) {
-    const fenv_t callers = mlxn_enter_driver();
+    const mlxn_environment_kept kept = mlxn_enter_drivers();
     const size_t count = count_entries();
-    mlxn_leave_driver(&callers);
+    mlxn_leave_driver(&kept);
     return count;
 }
 
@@ -142,12 +142,12 @@ mlxn_status mlxn_device_at(size_t index, mlxn_device_info *info) {
     if (index >= count) {
         return mlxn_fail(MLXN_NOT_FOUND, "mlxn_device_at: there is no entry %zu, the list has %zu", index, count);
     }
-    const fenv_t callers = mlxn_enter_driver();
+    const mlxn_environment_kept kept = mlxn_enter_drivers();
     entry best;
     const mlxn_backend *backend = entry_at(&index);
     describe(backend, index, info);
     info->is_default = find(NULL, &best) && best.backend == backend && best.index == index;
-    mlxn_leave_driver(&callers);
+    mlxn_leave_driver(&kept);
     return MLXN_OK;
 }
 
@@ -256,9 +256,9 @@ mlxn_status mlxn_device_open(const char *name, const mlxn_device_options *option
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_device_open: device is NULL");
     }
     *device = NULL;
-    const fenv_t callers = mlxn_enter_driver();
+    const mlxn_environment_kept kept = mlxn_enter_drivers();
     const mlxn_status status = open_device(name, options, device);
-    mlxn_leave_driver(&callers);
+    mlxn_leave_driver(&kept);
     return status;
 }
 
@@ -271,7 +271,9 @@ void mlxn_device_release(mlxn_device *device) {
     if (atomic_fetch_sub_explicit(&device->references, 1, memory_order_acq_rel) == 1) {
         unlink_device(device);
         mlxn_registry_clear(device);
+        const mlxn_environment_kept kept = mlxn_enter_driver(device);
         device->backend->close(device);
+        mlxn_leave_driver(&kept);
         free_device(device);
     }
 }

@@ -102,10 +102,12 @@ void mlxn_encoder_rewind(mlxn_encoder *encoder, size_t count) {
 /* Waits for the encoder's work and empties the list. */
 static void finish_work(mlxn_encoder *encoder) {
     const mlxn_backend *backend = encoder->device->backend;
+    const mlxn_environment_kept kept = mlxn_enter_driver(encoder->device);
     backend->wait(encoder->device, &encoder->list);
     if (backend->forget != NULL) {
         backend->forget(encoder->device, &encoder->list);
     }
+    mlxn_leave_driver(&kept);
     mlxn_encoder_rewind(encoder, 0);
 }
 
@@ -308,15 +310,6 @@ mlxn_status mlxn_encoder_scratch(mlxn_encoder *encoder, size_t bytes, mlxn_slice
     return MLXN_OK;
 }
 
-/* The CPU device sees to the floating-point environment itself. */
-static mlxn_status commit_to_driver(mlxn_encoder *encoder) {
-    mlxn_device *device = encoder->device;
-    const fenv_t callers = mlxn_enter_driver();
-    const mlxn_status status = device->backend->commit(device, &encoder->list, encoder->timing);
-    mlxn_leave_driver(&callers);
-    return status;
-}
-
 mlxn_status mlxn_encoder_commit(mlxn_encoder *encoder) {
     if (encoder == NULL) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_encoder_commit: encoder is NULL");
@@ -327,9 +320,9 @@ mlxn_status mlxn_encoder_commit(mlxn_encoder *encoder) {
     mlxn_device *device = encoder->device;
     encoder->committed = true;
     pthread_mutex_lock(&device->lock);
-    const mlxn_status status = device->backend->compile == NULL
-                                   ? device->backend->commit(device, &encoder->list, encoder->timing)
-                                   : commit_to_driver(encoder);
+    const mlxn_environment_kept kept = mlxn_enter_driver(device);
+    const mlxn_status status = device->backend->commit(device, &encoder->list, encoder->timing);
+    mlxn_leave_driver(&kept);
     pthread_mutex_unlock(&device->lock);
     encoder->timed = encoder->timing && status == MLXN_OK;
     return status;
@@ -339,7 +332,10 @@ mlxn_status mlxn_encoder_wait(mlxn_encoder *encoder) {
     if (encoder == NULL) {
         return mlxn_fail(MLXN_INVALID_ARGUMENT, "mlxn_encoder_wait: encoder is NULL");
     }
-    return encoder->device->backend->wait(encoder->device, &encoder->list);
+    const mlxn_environment_kept kept = mlxn_enter_driver(encoder->device);
+    const mlxn_status status = encoder->device->backend->wait(encoder->device, &encoder->list);
+    mlxn_leave_driver(&kept);
+    return status;
 }
 
 mlxn_status mlxn_encoder_commit_and_wait(mlxn_encoder *encoder) {

@@ -1,20 +1,48 @@
 /* The default floating-point environment, for calls into drivers and compilers: they are as little made for traps, other
- * roundings and flushed subnormal numbers as most code is. */
+ * roundings and flushed subnormal numbers as most code is. Every call into a backend stands between mlxn_enter_driver and
+ * mlxn_leave_driver, except for `forked`, where no driver may be called. */
 #ifndef MLXN_CORE_ENVIRONMENT_H
 #define MLXN_CORE_ENVIRONMENT_H
 
 #include <fenv.h>
+#include <stdbool.h>
 
-/* Puts the default in place and gives the caller's, flags included, which mlxn_leave_driver puts back. */
-static inline fenv_t mlxn_enter_driver(void) {
-    fenv_t callers;
-    fegetenv(&callers);
+#include "core/device.h"
+
+/* What mlxn_leave_driver puts back. Such pairs may stand within each other. */
+typedef struct mlxn_environment_kept {
+    bool any;
+    fenv_t callers; /* flags included */
+} mlxn_environment_kept;
+
+/* For calls into all backends. */
+static inline mlxn_environment_kept mlxn_enter_drivers(void) {
+    mlxn_environment_kept kept;
+    kept.any = true;
+    fegetenv(&kept.callers);
     fesetenv(FE_DFL_ENV);
-    return callers;
+#if defined(__aarch64__)
+    /* Bits that C knows nothing of, such as default NaN, may be left as they were by that; fesetenv puts them back. */
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));
+#endif
+    return kept;
 }
 
-static inline void mlxn_leave_driver(const fenv_t *callers) {
-    fesetenv(callers);
+/* For calls into the device's backend. Nothing happens where that is no driver's: the CPU's sees to the environment itself,
+ * and its small work is done sooner than this. */
+static inline mlxn_environment_kept mlxn_enter_driver(const mlxn_device *device) {
+    if (device->backend->compile != NULL) {
+        return mlxn_enter_drivers();
+    }
+    mlxn_environment_kept kept;
+    kept.any = false;
+    return kept;
+}
+
+static inline void mlxn_leave_driver(const mlxn_environment_kept *kept) {
+    if (kept->any) {
+        fesetenv(&kept->callers);
+    }
 }
 
 #endif

@@ -26,9 +26,11 @@ static void free_kernel(mlxn_device *device, mlxn_kernel *kernel) {
 
 void mlxn_registry_clear(mlxn_device *device) {
     mlxn_registry *registry = &device->registry;
+    const mlxn_environment_kept kept = mlxn_enter_driver(device);
     for (size_t i = 0; i < registry->count; i++) {
         free_kernel(device, registry->kernels[i]);
     }
+    mlxn_leave_driver(&kept);
     mlxn_free(&device->allocator, registry->kernels, registry->capacity * sizeof *registry->kernels);
     mlxn_free(&device->allocator, registry->slots, registry->slot_count * sizeof *registry->slots);
     pthread_mutex_destroy(&registry->lock);
@@ -171,9 +173,9 @@ static mlxn_status compile_once(mlxn_device *device, mlxn_kernel *kernel) {
     if (kernel->compiled != NULL) {
         return MLXN_OK;
     }
-    const fenv_t callers = mlxn_enter_driver();
+    const mlxn_environment_kept kept = mlxn_enter_driver(device);
     const mlxn_status status = device->backend->compile(device, kernel);
-    mlxn_leave_driver(&callers);
+    mlxn_leave_driver(&kept);
     /* Our own texts compile: what failed there, as any other failure, is not the text's, and may pass. */
     if (status == MLXN_COMPILE_FAILED && !kernel->built_in) {
         remember_failure(device, kernel);

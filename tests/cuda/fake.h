@@ -1,7 +1,8 @@
 /* A CUDA driver and an NVRTC of the tests' own, with host memory behind them: a test program that links them has the
  * device "cuda:0" on any machine. Streams put their work off until something waits for it and then do as little as they
  * may, so that an order that the backend did not ask for does not come about by chance. Wrong uses (a dead handle, no
- * current context, memory freed under work in flight) are counted as complaints, and printed. */
+ * current context, memory freed under work in flight, another floating-point environment than the default) are counted as
+ * complaints, and printed. */
 #ifndef MLXN_TESTS_CUDA_FAKE_H
 #define MLXN_TESTS_CUDA_FAKE_H
 

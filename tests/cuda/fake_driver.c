@@ -11,6 +11,7 @@
 
 #include "backend/cuda/driver.h"
 #include "fake_work.h"
+#include "support/environment.h"
 
 #define FUNCTION(name, symbol, arguments) CUresult symbol arguments;
 #define OPTIONAL FUNCTION
@@ -33,6 +34,17 @@ void fake_complain(const char *about) {
     fprintf(stderr, "the fake driver complains: %s\n", about);
 }
 
+/* Real drivers compute, too, and are made for the default. Flags may be raised. */
+void fake_look_at_environment(void) {
+#if defined(__x86_64__)
+    const bool is_default = (environment_get().control & 0xffc0) == 0x1f80;
+#else
+    const bool is_default = environment_get().control == 0;
+#endif
+    if (!is_default || fegetround() != FE_TONEAREST)
+        fake_complain("a call in a floating-point environment that is not the default");
+}
+
 void fake_break(int result) {
     broken = result;
 }
@@ -47,6 +59,7 @@ static bool ends_the_context(int result) {
 /* What every call begins with, the lock taken: the result it is to give, or 0. */
 static int enter(fake_function function, bool in_context) {
     LOCK;
+    fake_look_at_environment();
     fake.calls[function]++;
     fake.all_calls++;
     if (in_context && current == 0)
@@ -99,11 +112,13 @@ int cuDriverGetVersion(int *version) {
 }
 
 int cuGetErrorName(int error, const char **text) {
+    fake_look_at_environment();
     *text = error == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : error == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : NULL;
     return *text != NULL ? 0 : 1;
 }
 
 int cuGetErrorString(int error, const char **text) {
+    fake_look_at_environment();
     *text = error == 700   ? "an illegal memory access was encountered"
             : error == 2   ? "out of memory"
             : error == 100 ? "no CUDA-capable device is detected"

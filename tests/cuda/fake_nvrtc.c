@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fake.h"
+#include "fake_work.h"
 
 typedef int nvrtcResult;
 typedef struct nvrtcProgram_st {
@@ -19,16 +20,19 @@ static const int architectures[] = {75, 80, 90};
 static const char report[] = "kernel(1): error: this is a mistake\n";
 
 int nvrtcVersion(int *major, int *minor) {
+    fake_look_at_environment();
     *major = 13;
     *minor = 0;
     return 0;
 }
 
 const char *nvrtcGetErrorString(int result) {
+    fake_look_at_environment();
     return result == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR";
 }
 
 int nvrtcGetNumSupportedArchs(int *count) {
+    fake_look_at_environment();
     *count = 0;
     while (*count < 3 && architectures[*count] <= fake.newest)
         ++*count;
@@ -36,6 +40,7 @@ int nvrtcGetNumSupportedArchs(int *count) {
 }
 
 int nvrtcGetSupportedArchs(int *list) {
+    fake_look_at_environment();
     int count;
     nvrtcGetNumSupportedArchs(&count);
     memcpy(list, architectures, (size_t)count * sizeof *list);
@@ -44,6 +49,7 @@ int nvrtcGetSupportedArchs(int *list) {
 
 int nvrtcCreateProgram(program **made, const char *text, const char *name, int count, const char *const *headers,
                        const char *const *names) {
+    fake_look_at_environment();
     (void)name;
     (void)count;
     (void)headers;
@@ -54,6 +60,7 @@ int nvrtcCreateProgram(program **made, const char *text, const char *name, int c
 }
 
 int nvrtcDestroyProgram(program **made) {
+    fake_look_at_environment();
     free((*made)->text);
     free(*made);
     *made = NULL;
@@ -61,6 +68,7 @@ int nvrtcDestroyProgram(program **made) {
 }
 
 int nvrtcCompileProgram(program *made, int count, const char *const *options) {
+    fake_look_at_environment();
     int architecture = 0;
     fake.compilations++;
     for (int i = 0; i < count; i++) {
@@ -86,28 +94,34 @@ static int image_of(program *made, char *image) {
 }
 
 int nvrtcGetPTXSize(program *made, size_t *bytes) {
+    fake_look_at_environment();
     return size_of(made, bytes);
 }
 
 int nvrtcGetPTX(program *made, char *ptx) {
+    fake_look_at_environment();
     return image_of(made, ptx);
 }
 
 int nvrtcGetCUBINSize(program *made, size_t *bytes) {
+    fake_look_at_environment();
     return size_of(made, bytes);
 }
 
 int nvrtcGetCUBIN(program *made, char *cubin) {
+    fake_look_at_environment();
     return image_of(made, cubin);
 }
 
 int nvrtcGetProgramLogSize(program *made, size_t *bytes) {
+    fake_look_at_environment();
     (void)made;
     *bytes = sizeof report;
     return 0;
 }
 
 int nvrtcGetProgramLog(program *made, char *text) {
+    fake_look_at_environment();
     (void)made;
     memcpy(text, report, sizeof report);
     return 0;

@@ -36,6 +36,7 @@ typedef struct fake_object {
 } fake_object;
 
 void fake_complain(const char *about);
+void fake_look_at_environment(void);
 void fake_break(int result);
 
 fake_object *fake_new(fake_kind kind);

@@ -6,6 +6,7 @@
 #include "backend/cuda/driver.h"
 #include "cuda_test.h"
 #include "support/allocation.h"
+#include "support/environment.h"
 
 static mlxn_device *device;
 static mlxn_encoder *encoder;
@@ -421,8 +422,20 @@ static mlxn_status scenario(const mlxn_device_options *options, float results[2]
     return status;
 }
 
+/* The same in a caller's floating-point environment of number `e`, which it keeps. */
+static mlxn_status scenario_in(size_t e, const mlxn_device_options *options, float results[2]) {
+    const environment plain = environment_get();
+    environment_set(ENVIRONMENTS[e]);
+    const mlxn_status status = scenario(options, results);
+    const environment after = environment_get();
+    environment_set(plain);
+    assert_int_equal(after.control, ENVIRONMENTS[e].control);
+    assert_int_equal(after.flags, ENVIRONMENTS[e].flags);
+    return status;
+}
+
 /* Each call of the driver fails once, in each of these ways: the scenario then ends with a message, or well and with the
- * right numbers, and the host's memory is all given back. */
+ * right numbers, and the host's memory is all given back, and the floating-point environment is what it was. */
 static void test_every_call_fails(void **state) {
     (void)state;
     static const int results[] = {1, 2, 700, 801};
@@ -440,8 +453,8 @@ static void test_every_call_fails(void **state) {
             fake.fail_at = at;
             fake.fail_with = results[i];
             sums[0] = sums[1] = 0;
-            const mlxn_status status =
-                scenario(&(mlxn_device_options){.size = sizeof(mlxn_device_options), .allocator = &allocator}, sums);
+            const mlxn_device_options options = {.size = sizeof options, .allocator = &allocator};
+            const mlxn_status status = scenario_in((size_t)at % ENVIRONMENT_COUNT, &options, sums);
             if (status == MLXN_OK && (sums[0] != 6 || sums[1] != 2))
                 fail_msg("call %ld gave %d, and the sums are %g and %g", at, results[i], (double)sums[0],
                          (double)sums[1]);
