@@ -14,6 +14,13 @@ typedef struct chunk {
 } chunk;
 enum { CHUNK_BYTES = 1 << 16, CHUNK_HEADER = 64 };
 
+/* Memory for intermediate results, which dispatches of different waves share. */
+typedef struct scratch {
+    mlxn_storage *storage;
+    size_t taken_at; /* the list's length then; not_taken: not since the last reset */
+} scratch;
+static const size_t not_taken = SIZE_MAX;
+
 struct mlxn_encoder {
     mlxn_device *device;
     mlxn_status status; /* the sticky one */
@@ -23,8 +30,8 @@ struct mlxn_encoder {
     mlxn_list list;
     size_t wave; /* the first record since the last barrier */
     chunk *chunks, *current;
-    mlxn_storage **scratch; /* [0, scratch_used) belong to records, the rest waits for reuse */
-    size_t scratch_used, scratch_count, scratch_capacity;
+    scratch *scratch;
+    size_t scratch_count, scratch_capacity;
     char message[1024];
 };
 
@@ -119,9 +126,9 @@ void mlxn_encoder_destroy(mlxn_encoder *encoder) {
     const mlxn_allocator *allocator = &device->allocator;
     finish_work(encoder);
     for (size_t i = 0; i < encoder->scratch_count; i++) {
-        mlxn_storage_release(encoder->scratch[i]);
+        mlxn_storage_release(encoder->scratch[i].storage);
     }
-    mlxn_free(allocator, encoder->scratch, encoder->scratch_capacity * sizeof(mlxn_storage *));
+    mlxn_free(allocator, encoder->scratch, encoder->scratch_capacity * sizeof *encoder->scratch);
     mlxn_free(allocator, encoder->list.records, encoder->list.capacity * sizeof(mlxn_record *));
     for (chunk *at = encoder->chunks, *next; at != NULL; at = next) {
         next = at->next;
@@ -139,7 +146,9 @@ mlxn_status mlxn_encoder_reset(mlxn_encoder *encoder) {
     encoder->status = MLXN_OK;
     encoder->message[0] = '\0';
     encoder->committed = encoder->timed = false;
-    encoder->scratch_used = 0;
+    for (size_t i = 0; i < encoder->scratch_count; i++) {
+        encoder->scratch[i].taken_at = not_taken;
+    }
     encoder->current = encoder->chunks;
     encoder->current->used = CHUNK_HEADER;
     return MLXN_OK;
@@ -275,38 +284,58 @@ mlxn_status mlxn_encoder_record(mlxn_encoder *encoder, const mlxn_recording *rec
     return MLXN_OK;
 }
 
-mlxn_status mlxn_encoder_scratch(mlxn_encoder *encoder, size_t bytes, mlxn_slice *slice) {
-    const mlxn_allocator *allocator = &encoder->device->allocator;
-    if (encoder->scratch_count == encoder->scratch_capacity) {
-        void *scratch = encoder->scratch;
-        if (!mlxn_grow(allocator, &scratch, &encoder->scratch_capacity, sizeof(mlxn_storage *))) {
-            return mlxn_fail(MLXN_OUT_OF_MEMORY, "no memory for intermediate results");
+/* Whether a dispatch of the wave that is being recorded uses it, or the next will. The waves before are done by then. */
+static bool is_busy(const mlxn_encoder *encoder, const scratch *its) {
+    const mlxn_list *list = &encoder->list;
+    bool busy = its->taken_at == list->count;
+    for (size_t i = encoder->wave; !busy && i < list->count; i++) {
+        for (uint32_t k = 0; !busy && k < list->records[i]->slice_count; k++) {
+            busy = list->records[i]->slices[k].storage == its->storage;
         }
-        encoder->scratch = scratch;
     }
-    size_t fit = encoder->scratch_used;
-    while (fit < encoder->scratch_count && encoder->scratch[fit]->memory.bytes < bytes) {
-        fit++;
+    return busy;
+}
+
+/* The first that is large enough and not busy, or `scratch_count`. `*small`: one that is not busy, or `scratch_count`. */
+static size_t find_scratch(const mlxn_encoder *encoder, size_t bytes, size_t *small) {
+    *small = encoder->scratch_count;
+    for (size_t i = 0; i < encoder->scratch_count; i++) {
+        if (!is_busy(encoder, &encoder->scratch[i])) {
+            if (encoder->scratch[i].storage->memory.bytes >= bytes) {
+                return i;
+            }
+            *small = i;
+        }
     }
+    return encoder->scratch_count;
+}
+
+mlxn_status mlxn_encoder_scratch(mlxn_encoder *encoder, size_t bytes, mlxn_slice *slice) {
+    size_t small, fit = find_scratch(encoder, bytes, &small);
     if (fit == encoder->scratch_count) {
+        if (fit == encoder->scratch_capacity) {
+            void *grown = encoder->scratch;
+            if (!mlxn_grow(&encoder->device->allocator, &grown, &encoder->scratch_capacity, sizeof *encoder->scratch)) {
+                return mlxn_fail(MLXN_OUT_OF_MEMORY, "no memory for intermediate results");
+            }
+            encoder->scratch = grown;
+        }
         mlxn_storage *created;
         const mlxn_status status = mlxn_storage_create(encoder->device, bytes, "intermediate results", &created);
         if (status != MLXN_OK) {
             return status;
         }
-        if (encoder->scratch_used < encoder->scratch_count) {
-            /* What waits is all too small: replace one, so that growing shapes do not pile memory up. */
-            fit = encoder->scratch_used;
-            mlxn_storage_release(encoder->scratch[fit]);
+        if (small < encoder->scratch_count) {
+            /* It takes the place of what is too small, so that growing shapes do not pile memory up. */
+            fit = small;
+            mlxn_storage_release(encoder->scratch[fit].storage);
         } else {
             encoder->scratch_count++;
         }
-        encoder->scratch[fit] = created;
+        encoder->scratch[fit].storage = created;
     }
-    mlxn_storage *taken = encoder->scratch[fit];
-    encoder->scratch[fit] = encoder->scratch[encoder->scratch_used];
-    encoder->scratch[encoder->scratch_used++] = taken;
-    *slice = (mlxn_slice){taken, 0, bytes, MLXN_READ_WRITE};
+    encoder->scratch[fit].taken_at = encoder->list.count;
+    *slice = (mlxn_slice){encoder->scratch[fit].storage, 0, bytes, MLXN_READ_WRITE};
     return MLXN_OK;
 }
 

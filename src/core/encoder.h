@@ -57,8 +57,9 @@ bool mlxn_slices_overlap(const mlxn_slice *a, const mlxn_slice *b);
  * caller passes a failure to mlxn_encoder_fail. */
 mlxn_status mlxn_encoder_record(mlxn_encoder *encoder, const mlxn_recording *recording);
 
-/* Memory for intermediate results of the dispatches recorded next, kept by the encoder for reuse after a
- * reset. Its contents are undefined. */
+/* Memory for intermediate results, which the dispatch recorded next uses, and those that pass it on from one wave to the
+ * next. Later waves get the same memory, so that a long list takes no more of it than a short one, and does not leave
+ * behind what caches hold; so do lists after a reset. Its contents are undefined. */
 mlxn_status mlxn_encoder_scratch(mlxn_encoder *encoder, size_t bytes, mlxn_slice *slice);
 
 /* MLXN_OK if the encoder records; else the sticky status, or MLXN_INVALID_STATE after a commit, which becomes

@@ -167,6 +167,46 @@ static void partial_sums_are_few(void **state) {
     assert_true(with_scratch > 1000);
 }
 
+/* Ops behind each other share it: a list of many takes no more than one of two. */
+static void lists_share_scratch(void **state) {
+    (void)state;
+    mlxn_device *device = open_planning(48 << 10);
+    enum { N = 4096, M = 2048, OPS = 50, PLACES = 3 };
+    mlxn_buffer *dy = test_matrix(device, MLXN_F32, N, M), *lhs = test_vector(device, MLXN_F32, N),
+                *rhs = test_vector(device, MLXN_F32, M), *dlhs[PLACES], *drhs[PLACES];
+    for (size_t i = 0; i < PLACES; i++) {
+        dlhs[i] = test_vector(device, MLXN_F32, N);
+        drhs[i] = test_vector(device, MLXN_F32, M);
+    }
+    /* Into the same gradients, and into others than the op before. */
+    for (size_t places = 1; places <= PLACES; places++) {
+        mlxn_encoder *encoder = test_encoder(device);
+        const size_t before = live_bytes;
+        size_t of_two = 0;
+        for (size_t again = 0; again < 2; again++) {
+            for (size_t i = 0; i < OPS; i++) {
+                mlxn_outer_product_backward(encoder, dy, lhs, rhs, dlhs[i % places], drhs[i % places], MLXN_OVERWRITE);
+                assert_string_equal(mlxn_encoder_message(encoder), "");
+                if (i == 1 && again == 0)
+                    of_two = live_bytes - before;
+            }
+            assert_true(of_two > 0);
+            assert_int_equal(live_bytes - before, of_two);
+            OK(mlxn_encoder_reset(encoder));
+        }
+        mlxn_encoder_destroy(encoder);
+        assert_int_equal(live_bytes, before);
+    }
+    for (size_t i = 0; i < PLACES; i++) {
+        mlxn_buffer_destroy(dlhs[i]);
+        mlxn_buffer_destroy(drhs[i]);
+    }
+    mlxn_buffer *const all[] = {dy, lhs, rhs};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        mlxn_buffer_destroy(all[i]);
+    close_planning(device);
+}
+
 /* A device may have less local memory than a kernel takes. */
 static void too_little_local_memory(void **state) {
     (void)state;
@@ -190,6 +230,7 @@ int main(void) {
     test_needs_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(partial_sums_are_few),
+        cmocka_unit_test(lists_share_scratch),
         cmocka_unit_test(too_little_local_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
