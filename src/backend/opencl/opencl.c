@@ -124,10 +124,12 @@ static mlxn_status no_memory(const mlxn_device *device, const char *function, si
                      device->info.name, function, bytes, mlxn_opencl_error(error), (int)error);
 }
 
-static cl_int fill_part(mlxn_opencl_state *state, cl_mem memory, size_t at, size_t bytes) {
-    const cl_uint zero = 0;
+/* Zeros, which also makes a driver that would wait for the first use find the memory now. In the longest units that there
+ * are: NVIDIA's driver counts them in 32 bits, and writes elsewhere beyond. */
+static cl_int fill(mlxn_opencl_state *state, cl_mem memory, size_t bytes) {
+    static const unsigned char zeros[128];
     cl_event event = NULL;
-    cl_int error = mlxn_cl.EnqueueFillBuffer(state->memory, memory, &zero, sizeof zero, at, bytes, 0, NULL, &event);
+    cl_int error = mlxn_cl.EnqueueFillBuffer(state->memory, memory, zeros, sizeof zeros, 0, bytes, 0, NULL, &event);
     if (error != CL_SUCCESS) {
         return error;
     }
@@ -136,17 +138,6 @@ static cl_int fill_part(mlxn_opencl_state *state, cl_mem memory, size_t at, size
     mlxn_cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof result, &result, NULL);
     mlxn_cl.ReleaseEvent(event);
     return result < 0 ? result : error;
-}
-
-/* Zeros, which also makes a driver that would wait for the first use find the memory now. In parts, as not every driver
- * fills 2^31 words and more at once. */
-static cl_int fill(mlxn_opencl_state *state, cl_mem memory, size_t bytes) {
-    enum { MOST = 1 << 30 };
-    cl_int error = CL_SUCCESS;
-    for (size_t at = 0; at < bytes && error == CL_SUCCESS; at += MOST) {
-        error = fill_part(state, memory, at, bytes - at < MOST ? bytes - at : MOST);
-    }
-    return error;
 }
 
 static mlxn_status opencl_allocate(mlxn_device *device, size_t bytes, mlxn_memory *memory) {
