@@ -2,6 +2,7 @@
  * kernel, which does not wait by itself, never does. The fake driver complains if one of those is started early, or any on
  * a device that is too old. */
 #include "backend/cuda/driver.h"
+#include "core/encoder.h"
 #include "cuda_test.h"
 
 static mlxn_device *device;
@@ -24,7 +25,22 @@ static void close_all(void) {
     mlxn_device_destroy(device);
 }
 
-/* One letter a kernel, a wave of its own: o, the library's x = 2 x + 1; u, a user's. A wave of two: p, y = x + 1 of the
+/* x = 2 x + 1 of the library's, as a dispatch that moves 4 MiB: with as many groups. */
+static void record_large(uint64_t groups) {
+    const mlxn_slice slice = mlxn_slice_of(x, MLXN_READ_WRITE);
+    const fake_constants constants = {1, 64};
+    OK(mlxn_encoder_record(encoder, &(mlxn_recording){.kernel = "own_twice",
+                                                      .slices = &slice,
+                                                      .slice_count = 1,
+                                                      .constants = &constants,
+                                                      .constant_bytes = sizeof constants,
+                                                      .grid = {groups, 1, 1},
+                                                      .group = {64, 1, 1},
+                                                      .cost = 4 << 20}));
+}
+
+/* One letter a kernel, a wave of its own: o, the library's x = 2 x + 1; u, a user's; l, the library's that moves much, in
+ * fewer than 64 groups for each of the 132 multiprocessors; m, in as many. A wave of two: p, y = x + 1 of the
  * library's and z = x + 1 of a user's, after which j joins: x = y + z, the library's. */
 static float record(const char *list) {
     float result = 0, sides = 0;
@@ -36,6 +52,9 @@ static float record(const char *list) {
         } else if (*list == 'j') {
             cuda_record(encoder, "own_sum", (mlxn_buffer *[]){y, z, x}, 3, 0);
             result = 2 * sides;
+        } else if (*list == 'l' || *list == 'm') {
+            record_large(64 * 132 - (*list == 'l'));
+            result = 2 * result + 1;
         } else {
             cuda_record(encoder, *list == 'o' ? "own_twice" : "twice", &x, 1, 1);
             result = 2 * result + 1;
@@ -87,6 +106,9 @@ static void test_which_start_early(void **state) {
     once("uuuuu", 0, 5, 0, 5);
     once("oopjo", 4, 2, 2, 6); /* in a graph, neither of a wave of two, nor what is behind it */
     once("pjooo", 4, 2, 3, 6);
+    once("ooooll", 3, 3, 3, 6); /* few groups that move much do not, */
+    once("loooo", 4, 1, 4, 5);  /* though what is behind them may, */
+    once("ommmm", 4, 1, 4, 5);  /* and many do */
     close_all();
 }
 

@@ -75,10 +75,25 @@ static mlxn_status prepare(mlxn_cuda_state *state, const mlxn_list *list, mlxn_c
     return MLXN_OK;
 }
 
+/* Whether a dispatch keeps a large GPU's memory busy for some time. */
+static bool moves_much(const mlxn_record *record) {
+    enum { MUCH = 4 << 20 }; /* bytes: about a microsecond */
+    return record->cost >= MUCH;
+}
+
+/* Whether a kernel gains from starting early. Few groups that move much do not: they would settle where the kernel before
+ * leaves room, few on one multiprocessor and more on the next, and stay there. */
+static bool gains_early(const mlxn_cuda_state *state, const mlxn_record *record) {
+    enum { MANY = 64 }; /* groups a multiprocessor, one after the other */
+    const bool many = record->groups >= (uint64_t)MANY * (uint64_t)state->processors;
+    return mlxn_cuda_awaits(record) && (many || !moves_much(record));
+}
+
 static mlxn_status launch_all(mlxn_cuda_state *state, const mlxn_list *list, CUstream stream) {
     for (size_t i = 0; i < list->count; i++) {
         /* The first stands behind whatever else the stream has had to do and to wait for. */
-        const CUresult result = mlxn_cuda_launch(state, list->records[i], stream, i > 0);
+        const bool early = i > 0 && gains_early(state, list->records[i]);
+        const CUresult result = mlxn_cuda_launch(state, list->records[i], stream, early);
         if (result != CUDA_SUCCESS) {
             return mlxn_cuda_failed(state, "cuLaunchKernel", result);
         }
@@ -121,9 +136,8 @@ static mlxn_status launch_timed(mlxn_cuda_state *state, const mlxn_list *list, c
 /* Whether dispatch i begins a wave. One that moves much keeps the device busy by itself, and is in a wave by itself: beside
  * others it would end no earlier, and branches of a graph take longer than a chain. */
 static bool begins_wave(const mlxn_list *list, size_t i) {
-    enum { MUCH = 4 << 20 }; /* bytes: about a microsecond of a large GPU's memory */
     mlxn_record *const *records = list->records;
-    return i == 0 || records[i]->barrier || records[i]->cost >= MUCH || records[i - 1]->cost >= MUCH;
+    return i == 0 || records[i]->barrier || moves_much(records[i]) || moves_much(records[i - 1]);
 }
 
 /* Whether dispatch i is all of its wave. */
@@ -144,7 +158,7 @@ static bool add_nodes(mlxn_cuda_state *state, const mlxn_list *list, CUgraph gra
             before = wave;
             wave = i;
         }
-        if (allowed && wave - before == 1 && is_alone(list, i) && mlxn_cuda_awaits(record)) {
+        if (allowed && wave - before == 1 && is_alone(list, i) && gains_early(state, record)) {
             *early = true;
             result = mlxn_cuda_add_early_node(state, record, graph, nodes[before], &nodes[i]);
         } else {
