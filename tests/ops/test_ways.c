@@ -295,9 +295,11 @@ static void busy_plans(void **state) {
         {1024, 257, 66, 0, F32, BOTH},  /* up to 256, 4 */
         {1024, 257, 66, 0, BF16, BOTH}, /* 2 */
         {1024, 257, 65, 0, F16, BOTH},  /* 4, of single elements */
-        {512, 257, 257, 0, F32, BOTH},  /* longer, 4 */
-        {512, 257, 258, 0, BF16, RHS},  /* 2 */
-        {512, 129, 257, 0, F16, BOTH},  /* 2, of single elements */
+        {4096, 257, 17, 0, F32, LHS},   /* 2, of rows alone */
+        {512, 513, 257, 0, F32, BOTH},  /* longer, 8 */
+        {512, 257, 257, 0, F32, RHS},   /* 8, the last ones empty */
+        {512, 257, 258, 0, BF16, RHS},  /* 4 */
+        {512, 129, 257, 0, F16, BOTH},  /* 4, of single elements */
     };
     if (test_on_cpu())
         skip();

@@ -64,8 +64,25 @@ FN u32 read_element(bool there, const u16 *p) {
     return word;
 }
 
+/* The second cache is asked to hold on to what is prefetched until it is read, since what streams by would drive it out, and
+ * to small results until they are read: written back to memory one by one, they hold up the reads there. */
+#if __CUDA_ARCH__ >= 800
+#define PREFETCH "prefetch.global.L2::evict_last [%0];"
+#define STORE_KEPT(type, constraint, p, x)                                                         \
+    u64 policy;                                                                                    \
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));                     \
+    asm volatile("st.global.L2::cache_hint." type " [%0], %1, %2;" ::"l"(p), constraint(x), "l"(policy) : "memory")
+#else
+#define PREFETCH "prefetch.global.L2 [%0];"
+#define STORE_KEPT(type, constraint, p, x) asm volatile("st.global." type " [%0], %1;" ::"l"(p), constraint(x) : "memory")
+#endif
+
 /* Has 128 bytes brought closer that will be read soon. */
-FN void prefetch_bytes(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+FN void prefetch_bytes(const void *p) { asm volatile(PREFETCH ::"l"(p)); }
+
+/* Write what will be read soon: a word, and a 16-bit element. */
+FN void keep_word(void *p, u32 word) { STORE_KEPT("u32", "r", p, word); }
+FN void keep_element(u16 *p, u16 x) { STORE_KEPT("u16", "h", p, x); }
 
 /* 16 bytes at once, from and to an aligned address. */
 FN void set_words(u32 *words, uint4 v) {

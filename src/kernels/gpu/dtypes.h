@@ -14,9 +14,11 @@ typedef float element;
 FN float widen(element x) { return x; }
 FN element narrow(float x) { return canonical(x); }
 
-/* A word with an element as its first; element k of a word; a line of values as words. */
+/* A word with an element as its first; element k of a word; an element that is written to be read soon; a line of values
+ * as words. */
 FN u32 word_of(element x) { return bits_of(x); }
 FN float widen_word(u32 word, i32 k) { return float_of(word); }
+FN void keep(GLOBAL element *p, element x) { keep_word(p, bits_of(x)); }
 FN void narrow_line(u32 *words, const float *values) {
     UNROLL
     for (i32 k = 0; k < LINE; k++) {
@@ -41,6 +43,7 @@ FN u32 narrow_pair(float a, float b) { return bf16_pair(a, b); }
 #endif
 
 FN u32 word_of(element x) { return x; }
+FN void keep(GLOBAL element *p, element x) { keep_element(p, x); }
 FN float widen(element x) { return widen_word(x, 0); }
 FN element narrow(float x) { return x == x ? (element)narrow_pair(x, 0.0f) : QUIET_NAN; }
 

@@ -56,6 +56,9 @@ FN i32 clz64(u64 x) { return (i32)clz(x); }
 FN u32 read_word(bool there, const __global void *p) { return there ? *(const __global u32 *)p : 0; }
 FN u32 read_element(bool there, const __global u16 *p) { return there ? *p : 0; }
 
+FN void keep_word(__global void *p, u32 word) { *(__global u32 *)p = word; }
+FN void keep_element(__global u16 *p, u16 x) { *p = x; }
+
 FN void prefetch_bytes(const __global void *p) { prefetch((const __global uchar *)p, 128); }
 
 /* 16 bytes at once, from and to an aligned address. */

@@ -12,7 +12,12 @@
 #define STEPS (COLUMNS / 32)
 #define VALUES (STEPS * PACK) /* of a row and a lane */
 #define LEAF 32
+/* Columns' sums of long rows, which leave room for it, have two rows on their way. */
+#if LONGEST == 1024 && WANT_COLUMNS && !WANT_ROWS && PACK == 1 && !ONE_LEAF
+#define BATCH 2
+#else
 #define BATCH (32 / STEPS)
+#endif
 #define PITCH 33 /* of the lanes' sums of a row, which lie in local memory: a column of them meets all banks */
 #if WANT_ROWS
 #define LANES_AREA (LEAF * PITCH + 16)
@@ -22,16 +27,14 @@
 /* Of a team, in floats: the lanes' sums or the columns', then the leaf's part of lhs. */
 #define AREA (LANES_AREA + LEAF)
 #define TURN ((COLUMNS + THREADS - 1) / THREADS) /* columns of a thread when column sums are added up */
-#if LONGEST == 1024
-#define LEVELS 2
-#else
 #define LEVELS 3
-#endif
-/* As many as leave enough registers. */
+/* As many as leave enough registers: of long rows 8 warps for column sums. */
 #if LONGEST < 1024
 #define GROUPS (WANT_COLUMNS && PACK > 1 ? 3 : 4)
+#elif WANT_COLUMNS
+#define GROUPS (PACK > 1 || !ONE_LEAF ? 256 / THREADS : 3)
 #else
-#define GROUPS (WANT_COLUMNS && (PACK > 1 || !ONE_LEAF) ? 2 : 3)
+#define GROUPS (PACK > 1 ? 3 : 4)
 #endif
 /* Whether reading a batch that is whole has a way of its own: it spares instructions, but long rows are read faster by the
  * one way, as measured. */
@@ -51,7 +54,17 @@ typedef struct constants {
     u32 leaf_teams; /* a power of two; 1 if ONE_LEAF */
     u32 rounds;     /* a power of two up to 2^LEVELS; 1 where leaf_teams is less than TEAMS */
     u32 accumulate;
+    u32 keeps; /* the gradients are small: caches may hold them until they are read */
 } constants;
+
+FN void write_gradient(GLOBAL element *to, float sum, const constants *c) {
+    const element x = whole_sum(to, sum, c->accumulate != 0);
+    if (c->keeps != 0) {
+        keep(to, x);
+    } else {
+        *to = x;
+    }
+}
 
 /* A batch of a leaf, which has `rows` rows from here on, and `columns` columns from the lane's first on. The rest is 0. Of a
  * whole batch all is there. */
@@ -119,6 +132,23 @@ FN float sum_areas(LOCAL const float *first, u32 teams) {
     }
     return sum_pairs(terms, TEAMS);
 }
+
+/* As push_term of sums.h: adds the sums of a round to those that wait for them, in local memory, or lets them wait. */
+FN void push_sums(float *sums, LOCAL float *waiting, u32 round, u32 rounds) {
+    i32 level = 0;
+    for (; (round >> level & 1) != 0; level++) {
+        UNROLL
+        for (i32 k = 0; k < TURN; k++) {
+            sums[k] = waiting[(level * TURN + k) * THREADS] + sums[k];
+        }
+    }
+    if (round + 1 < rounds) {
+        UNROLL
+        for (i32 k = 0; k < TURN; k++) {
+            waiting[(level * TURN + k) * THREADS] = sums[k];
+        }
+    }
+}
 #endif
 
 #if WANT_COLUMNS && ONE_LEAF
@@ -154,6 +184,9 @@ KERNEL(NAME, THREADS, GROUPS)
     OPEN_ROWS()
     OPEN_COLUMNS()
     LOCAL_ARRAY(float, areas, (TEAMS * AREA));
+#if WANT_COLUMNS && !ONE_LEAF
+    LOCAL_ARRAY(float, waiting, (LEVELS * TURN * THREADS));
+#endif
     AWAIT();
     const u32 lane = THREAD % TEAM, team = THREAD / TEAM;
     LOCAL float *area = areas + team * AREA, *leaf_lhs = area + LANES_AREA;
@@ -193,7 +226,7 @@ KERNEL(NAME, THREADS, GROUPS)
 #endif
     float sums[VALUES];
 #if WANT_COLUMNS && !ONE_LEAF
-    float added[TURN], levels[LEVELS * TURN];
+    float added[TURN];
 #endif
 #if WANT_COLUMNS
     float its_lhs[PACK];
@@ -243,9 +276,9 @@ KERNEL(NAME, THREADS, GROUPS)
                 }
                 const float sum = sum_lanes(lanes, 32);
                 if (c.segments == 1) {
-                    write_sum(dlhs + (item * c.n + row + r), sum, c.accumulate != 0);
+                    write_gradient(dlhs + (item * c.n + row + r), sum, &c);
                 } else {
-                    ((GLOBAL float *)dlhs)[(item * c.segments + segment) * c.n + row + r] = sum;
+                    write_part((GLOBAL float *)dlhs + ((item * c.segments + segment) * c.n + row + r), sum);
                 }
             }
         }
@@ -265,7 +298,7 @@ KERNEL(NAME, THREADS, GROUPS)
             for (i32 k = 0; k < TURN; k++) {
                 added[k] = THREAD + k * THREADS < COLUMNS ? sum_areas(areas + (THREAD + k * THREADS), TEAMS) : 0.0f;
             }
-            push_term(added, levels, round, TURN, LEVELS);
+            push_sums(added, waiting + THREAD, round, rounds);
         }
         GROUP_BARRIER();
 #endif
@@ -287,16 +320,16 @@ KERNEL(NAME, THREADS, GROUPS)
             const i32 column = (i32)THREAD + k * THREADS;
             if (column < columns && here) {
                 if (c.row_blocks == 1) {
-                    write_sum(to + column, added[k], c.accumulate != 0);
+                    write_gradient(to + column, added[k], &c);
                 } else {
-                    part[column] = added[k];
+                    write_part(part + column, added[k]);
                 }
             }
         }
     } else if (here) { /* of all rows; the unit's teams share its columns */
         for (i32 column = (i32)(team % leaf_teams * TEAM + lane); column < columns; column += leaf_teams * TEAM) {
             const float sum = sum_areas(areas + (team / leaf_teams * leaf_teams * AREA + column), leaf_teams);
-            write_sum(to + column, sum, c.accumulate != 0);
+            write_gradient(to + column, sum, &c);
         }
     }
 #endif

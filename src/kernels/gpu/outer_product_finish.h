@@ -17,7 +17,7 @@ typedef struct constants {
     i64 accumulate;
 } constants;
 
-KERNEL(NAME, THREADS, 1)
+KERNEL(NAME, THREADS, 4)
 (BUFFER(const float, from0), BUFFER(element, to0), BUFFER(const float, from1), BUFFER(element, to1),
  CONSTANTS(constants, c)) {
     OPEN(const float, from0);

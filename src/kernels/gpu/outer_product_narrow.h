@@ -247,7 +247,7 @@ KERNEL(NAME, THREADS, 4)
         if (c.row_blocks == 1) {
             write_sum(drhs + (to * c.m + of), sum, c.accumulate != 0);
         } else {
-            ((GLOBAL float *)drhs)[(to * c.row_blocks + block) * c.m + of] = sum;
+            write_part((GLOBAL float *)drhs + ((to * c.row_blocks + block) * c.m + of), sum);
         }
     }
 #endif

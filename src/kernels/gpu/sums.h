@@ -46,8 +46,13 @@ FN float sum_lanes(float *lanes, i32 width) {
     return lanes[0];
 }
 
-/* Writes a whole sum, or adds it to what is there. */
-FN void write_sum(GLOBAL element *to, float sum, bool accumulate) {
+/* What becomes of an element of which `sum` is the whole sum, or that the sum is added to. */
+FN element whole_sum(const GLOBAL element *its, float sum, bool accumulate) {
     sum += 0.0f; /* a zero is +0 */
-    *to = narrow(accumulate ? widen(*to) + sum : sum);
+    return narrow(accumulate ? widen(*its) + sum : sum);
 }
+
+FN void write_sum(GLOBAL element *to, float sum, bool accumulate) { *to = whole_sum(to, sum, accumulate); }
+
+/* Writes a partial sum. */
+FN void write_part(GLOBAL float *to, float sum) { keep_word(to, bits_of(sum)); }

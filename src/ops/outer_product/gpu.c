@@ -18,20 +18,22 @@
  * one in the 16-bit types for elements that do not lie in pairs, "odd", and some of them one for matrices of a single leaf of
  * rows, "leaf". */
 #define BACKWARD_THREADS 128
-#define BACKWARD_DEFINES(wanted, length) \
-    "#define THREADS " TEXT_OF(BACKWARD_THREADS) "\n#define LONGEST " #length "\n" wanted
-#define NARROW_TEXT(name, wanted, length) TEXTS(name##_##length, BACKWARD_DEFINES(wanted, length), \
+#define WIDE_THREADS 64 /* for column sums of the longest */
+#define BACKWARD_DEFINES(wanted, length, threads) \
+    "#define THREADS " TEXT_OF(threads) "\n#define LONGEST " #length "\n" wanted
+#define NARROW_TEXT(name, wanted, length) TEXTS(name##_##length, BACKWARD_DEFINES(wanted, length, BACKWARD_THREADS), \
     mlxn_text_outer_product_gradients, mlxn_text_outer_product_narrow)
-#define VARIANT_TEXT(make, name, wanted, length, leaf, pack) \
-    make(name, BACKWARD_DEFINES(wanted, length) "#define ONE_LEAF " #leaf "\n#define PACK " #pack "\n", \
+#define VARIANT_TEXT(make, name, wanted, length, threads, leaf, pack) \
+    make(name, BACKWARD_DEFINES(wanted, length, threads) "#define ONE_LEAF " #leaf "\n#define PACK " #pack "\n", \
          mlxn_text_outer_product_gradients, mlxn_text_outer_product_backward)
 #define TEXTS_16(name, ...) TEXT(name, f16, __VA_ARGS__) TEXT(name, bf16, __VA_ARGS__)
-#define VARIANT(name, kind, wanted, length, leaf) \
-    VARIANT_TEXT(TEXTS, name##_##kind##length, wanted, length, leaf, WORD) \
-    VARIANT_TEXT(TEXTS_16, name##_odd##kind##length, wanted, length, leaf, 1)
-#define BACKWARD(name, wanted) \
+#define VARIANT(name, kind, wanted, length, threads, leaf) \
+    VARIANT_TEXT(TEXTS, name##_##kind##length, wanted, length, threads, leaf, WORD) \
+    VARIANT_TEXT(TEXTS_16, name##_odd##kind##length, wanted, length, threads, leaf, 1)
+#define BACKWARD(name, wanted, threads) \
     NARROW_TEXT(name, wanted, 2) NARROW_TEXT(name, wanted, 4) NARROW_TEXT(name, wanted, 8) NARROW_TEXT(name, wanted, 16) \
-    VARIANT(name, , wanted, 64, 0) VARIANT(name, , wanted, 256, 0) VARIANT(name, , wanted, 1024, 0)
+    VARIANT(name, , wanted, 64, BACKWARD_THREADS, 0) VARIANT(name, , wanted, 256, BACKWARD_THREADS, 0) \
+    VARIANT(name, , wanted, 1024, threads, 0)
 #define WANTED(rows, columns) "#define WANT_ROWS " #rows "\n#define WANT_COLUMNS " #columns "\n"
 
 #define FORWARD_THREADS 256
@@ -43,11 +45,11 @@ FORWARD_TEXTS(outer_product_by_rows, 1)
 FORWARD_TEXTS(outer_product_by_lines, 0)
 #define FINISH_THREADS 256
 TEXTS(outer_product_finish, "#define THREADS " TEXT_OF(FINISH_THREADS) "\n", mlxn_text_outer_product_finish)
-BACKWARD(outer_product_backward_lhs, WANTED(1, 0))
-BACKWARD(outer_product_backward_rhs, WANTED(0, 1))
-BACKWARD(outer_product_backward, WANTED(1, 1))
-VARIANT(outer_product_backward_rhs, leaf, WANTED(0, 1), 1024, 1)
-VARIANT(outer_product_backward, leaf, WANTED(1, 1), 1024, 1)
+BACKWARD(outer_product_backward_lhs, WANTED(1, 0), BACKWARD_THREADS)
+BACKWARD(outer_product_backward_rhs, WANTED(0, 1), WIDE_THREADS)
+BACKWARD(outer_product_backward, WANTED(1, 1), WIDE_THREADS)
+VARIANT(outer_product_backward_rhs, leaf, WANTED(0, 1), 1024, BACKWARD_THREADS, 1)
+VARIANT(outer_product_backward, leaf, WANTED(1, 1), 1024, BACKWARD_THREADS, 1)
 
 #define KERNEL(name, dtype) {#name "_" #dtype, name##_##dtype},
 #define KERNELS(name) KERNEL(name, f32) KERNEL(name, f16) KERNEL(name, bf16)
@@ -175,7 +177,8 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
 enum {
     SEGMENT = 1024, /* of a row's sum, in the canonical order, */
     LEAF = 32,      /* and rows of a leaf of a column's */
-    SHORT = 256,    /* the lengths up to which kernels serve */
+    MOST_ROUNDS = 8,
+    SHORT = 256, /* the lengths up to which kernels serve */
     SHORTEST = 64,
     NARROW = 16,
     NARROWEST = 2,
@@ -184,7 +187,7 @@ enum {
 /* The constants of outer_product_backward.h. */
 typedef struct backward_constants {
     int64_t n, m, segments, units, unit_groups, row_blocks;
-    uint32_t leaf_teams, rounds, accumulate;
+    uint32_t leaf_teams, rounds, accumulate, keeps;
 } backward_constants;
 
 /* Of an item's partial sums. */
@@ -202,7 +205,7 @@ static void plan_backward(const mlxn_op_call *call, int64_t teams, int64_t enoug
 
     /* As many rounds as the kernel has levels, unless that leaves too few groups; but no fewer than keep the partial sums
      * within a 64th of dy. */
-    const int64_t most = minimum(m <= SHORT ? 8 : 4, power_from(divide_up(leaves, teams)));
+    const int64_t most = minimum(MOST_ROUNDS, power_from(divide_up(leaves, teams)));
     int64_t rounds = most;
     while (rounds > 1 && c->unit_groups * divide_up(leaves, rounds * teams) < enough) {
         rounds /= 2;
@@ -357,11 +360,20 @@ static choice choose_kernel(const mlxn_op_call *call, bool columns) {
     return its;
 }
 
+/* Whether gradients, if there are any, take little of the device's cache. */
+static bool are_small(const mlxn_op_call *call, const mlxn_buffer *gradients) {
+    enum { SHARE = 8 };
+    const uint64_t cache = mlxn_encoder_device(call->encoder)->info.cache_bytes;
+    return gradients == NULL || gradients->bytes <= cache / SHARE;
+}
+
 mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_call *call, const mlxn_buffer *dlhs,
                                              const mlxn_buffer *drhs) {
     const choice its = choose_kernel(call, drhs != NULL);
-    const int64_t teams = BACKWARD_THREADS / (its.odd ? 32 : 8 * (int64_t)mlxn_dtype_size(call->dtype));
-    const size_t local = its.narrow ? 32 << 10 : (size_t)teams * (LEAF * 34 + 16) * sizeof(float); /* at most */
+    const bool wide = drhs != NULL && its.length == SEGMENT && !its.leaf;
+    const uint32_t threads = wide ? WIDE_THREADS : BACKWARD_THREADS;
+    const int64_t teams = threads / (its.odd ? 32 : 8 * (int64_t)mlxn_dtype_size(call->dtype));
+    const size_t local = its.narrow ? 32 << 10 : 48 << 10; /* at most */
     if (call->local_bytes < local) {
         return mlxn_fail(MLXN_UNSUPPORTED, "%s: it takes %zu bytes of local memory, the device has %zu", op->info.name,
                          local, call->local_bytes);
@@ -369,12 +381,14 @@ mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_ca
     const int64_t segments = divide_up(call->m, its.length);
     const uint32_t accumulate = call->mode == MLXN_ACCUMULATE;
     backward_constants backward = {call->n, call->m, segments, segments * call->batch, .accumulate = accumulate};
+    backward.keeps = are_small(call, dlhs) && are_small(call, drhs);
     narrow_constants narrow = {call->n, call->m, call->batch, .accumulate = accumulate};
     if (its.narrow) {
         plan_narrow(call, its.length, &narrow);
     } else {
-        plan_backward(call, teams, its.length == SEGMENT && drhs != NULL ? 512 : 1024, dlhs != NULL ? segments : 1,
-                      &backward);
+        /* As measured; sums of rows alone gain nothing from long rounds. */
+        const int64_t enough = drhs == NULL ? 8192 : its.length == SEGMENT ? 512 : 1024;
+        plan_backward(call, teams, enough, dlhs != NULL ? segments : 1, &backward);
     }
     const int64_t row_blocks = its.narrow ? narrow.row_blocks : backward.row_blocks;
     const int64_t groups = row_blocks * (its.narrow ? narrow.item_groups : backward.unit_groups);
@@ -407,7 +421,7 @@ mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_ca
                                              .constants = its.narrow ? (const void *)&narrow : (const void *)&backward,
                                              .constant_bytes = its.narrow ? sizeof narrow : sizeof backward,
                                              .grid = {(uint64_t)groups, 1, 1},
-                                             .group = {BACKWARD_THREADS, 1, 1},
+                                             .group = {threads, 1, 1},
                                              .cost = slices[0].bytes});
     }
     return status == MLXN_OK ? record_finish(call, sums, sums_count) : status;
