@@ -1,6 +1,8 @@
 /* The caller's floating-point environment neither changes a result nor is changed: flush-to-zero, other roundings, enabled
  * traps, raised flags; for small work, which runs in the calling thread, and for large work, which the pool shares. */
 #include "support/environment.h"
+
+#include "core/environment.h"
 #include "support/op_case.h"
 
 /* The outputs of a case whose every library call is made in the environment `e`. */
@@ -181,6 +183,47 @@ static void standard_environment_is_kept(void **state) {
     mlxn_device_destroy(device);
 }
 
+#if defined(__x86_64__)
+static void divide_in_x87(void) {
+    __asm__ volatile("fld1\n\tfldpi\n\tfdivrp\n\tfstp %%st(0)" : : : "st");
+}
+
+/* What a driver gets, and what the caller has afterwards, whatever either does to SSE and to x87. */
+static void both_halves_are_kept(void **state) {
+    (void)state;
+    fenv_t before, within, after, test;
+    fegetenv(&test);
+    for (unsigned kind = 0; kind < 32; kind++) {
+        fesetenv(FE_DFL_ENV);
+        if (kind & 1)
+            fesetround(FE_UPWARD);
+        if (kind & 2)
+            feraiseexcept(FE_INEXACT | FE_DIVBYZERO);
+        if (kind & 4)
+            divide_in_x87();
+        if (kind & 8)
+            feenableexcept(FE_OVERFLOW | FE_INVALID);
+        fegetenv(&before);
+        const mlxn_environment_kept kept = mlxn_enter_drivers();
+        fegetenv(&within);
+        if (kind & 16) {
+            feraiseexcept(FE_UNDERFLOW);
+            divide_in_x87();
+        }
+        mlxn_leave_driver(&kept);
+        fegetenv(&after);
+        fesetenv(&test);
+        if (within.__mxcsr != 0x1f80 || within.__control_word != 0x37f || (within.__status_word & 0x7f) != 0)
+            fail_msg("kind %u: a driver gets 0x%x, 0x%x, 0x%x", kind, within.__mxcsr, within.__control_word,
+                     within.__status_word);
+        if (after.__mxcsr != before.__mxcsr || after.__control_word != before.__control_word ||
+            ((after.__status_word ^ before.__status_word) & 0x7f) != 0)
+            fail_msg("kind %u: 0x%x, 0x%x, 0x%x became 0x%x, 0x%x, 0x%x", kind, before.__mxcsr, before.__control_word,
+                     before.__status_word, after.__mxcsr, after.__control_word, after.__status_word);
+    }
+}
+#endif
+
 /* The whole life of a device, as a program with traps and another rounding would go through it. */
 static mlxn_status whole_life(const char *name, const uint32_t *in, uint32_t *out, int64_t n) {
     const size_t bytes = (size_t)n * sizeof *in;
@@ -251,6 +294,9 @@ int main(void) {
         cmocka_unit_test(results_and_environment_are_kept),
         cmocka_unit_test(kernels_run_in_the_default_environment),
         cmocka_unit_test(standard_environment_is_kept),
+#if defined(__x86_64__)
+        cmocka_unit_test(both_halves_are_kept),
+#endif
         cmocka_unit_test(drivers_see_the_default_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
