@@ -6,9 +6,8 @@
 static mlxn_status add_own_kernels(mlxn_device *device) {
     static const char *const texts[][2] = {{"KERNEL(own_add, 1024, 1)(...) { AWAIT(); }", NULL},
                                            {"KERNEL(own_sum, 1024, 1)(...) { AWAIT(); }", NULL},
-                                           {"KERNEL(own_twice, 1024, 1)(...) { AWAIT(); }", NULL},
-                                           {"KERNEL(own_narrow, 64, 1)(...) { AWAIT(); }", NULL}};
-    static const char *const names[] = {"own_add", "own_sum", "own_twice", "own_narrow"};
+                                           {"KERNEL(own_twice, 1024, 1)(...) { AWAIT(); }", NULL}};
+    static const char *const names[] = {"own_add", "own_sum", "own_twice"};
     mlxn_status status = MLXN_OK;
     for (size_t i = 0; status == MLXN_OK && i < sizeof names / sizeof *names; i++)
         status = mlxn_registry_add_built_in(device, &(mlxn_kernel){.name = names[i], .text = texts[i]});

@@ -47,8 +47,6 @@ typedef struct fake_driver {
     int contexts; /* retained */
     int objects;  /* streams, events, modules, graphs that exist */
     int pinned;   /* pieces of pinned memory that exist */
-    int shares;   /* how often a function has asked for a share of local memory, */
-    int share;    /* and the last one, in percent */
     unsigned last_grid[3], last_group[3], last_local;
 } fake_driver;
 

@@ -165,12 +165,6 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     case 16:
         *value = 132;
         break;
-    case 81:
-        *value = 228 << 10;
-        break;
-    case 82:
-        *value = 65536;
-        break;
     case 20:
         *value = 0;
         break;
@@ -385,19 +379,16 @@ int cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 int cuFuncGetAttribute(int *value, int attribute, CUfunction function) {
     CALL(FuncGetAttribute, true);
     const fake_kernel *kernel = (const fake_kernel *)function;
-    *value = attribute == 0 ? kernel->threads : attribute == 1 ? kernel->local : attribute == 4 ? 64 : 0;
+    *value = attribute == 0 ? kernel->threads : attribute == 1 ? kernel->local : 0;
     return leave(0);
 }
 
 int cuFuncSetAttribute(CUfunction function, int attribute, int value) {
     CALL(FuncSetAttribute, true);
     fake_kernel *kernel = (fake_kernel *)function;
-    if (attribute == 8 ? value + kernel->local > 227 << 10 : attribute != 9 || value < 0 || value > 100)
+    if (attribute != 8 || value + kernel->local > 227 << 10)
         fake_complain("a function's attribute out of its range");
-    else if (attribute == 8)
-        kernel->local_allowed = value;
-    else
-        fake.shares++, fake.share = value;
+    kernel->local_allowed = value;
     return leave(0);
 }
 

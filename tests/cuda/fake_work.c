@@ -52,7 +52,6 @@ static fake_kernel kernels[] = {
     {.name = "own_add", .buffers = 2, .threads = 1024},
     {.name = "own_sum", .buffers = 3, .threads = 1024},
     {.name = "own_twice", .buffers = 1, .threads = 1024},
-    {.name = "own_narrow", .buffers = 1, .threads = 64, .local = 9 << 10},
 };
 
 fake_kernel *fake_find(const char *name) {

@@ -232,22 +232,6 @@ static void test_limits(void **state) {
                    THREADS(1, 1, 1), 0, 16);
 }
 
-/* Of the library's own kernels local memory takes as much from the cache as the groups need that there are registers for:
- * of 64 registers a thread there are 16 groups of 64 threads, with 9 and 1 KiB each of a multiprocessor's 228 KiB. */
-static void test_shares(void **state) {
-    (void)state;
-    fake.shares = 0;
-    cuda_record(encoder, "narrow", &x, 1, 0);
-    assert_int_equal(fake.shares, 0);
-    cuda_record(encoder, "own_narrow", &x, 1, 0);
-    assert_int_equal(fake.shares, 1);
-    assert_int_equal(fake.share, 71);
-    cuda_record(encoder, "own_twice", &x, 1, 0); /* none, and gets what suits most */
-    assert_int_equal(fake.shares, 2);
-    assert_int_equal(fake.share, 44);
-    assert_string_equal(mlxn_encoder_message(encoder), "");
-}
-
 /* A driver that does not tell what a kernel takes: too few arguments are then no crash, and right ones right. */
 static void test_arguments_unknown(void **state) {
     (void)state;
@@ -562,7 +546,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_empty_buffer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_shares, setup, teardown),
         cmocka_unit_test_setup_teardown(test_arguments_unknown, setup, teardown),
         cmocka_unit_test_setup_teardown(test_compile_errors, setup, teardown),
         cmocka_unit_test_teardown(test_cache, cuda_teardown),

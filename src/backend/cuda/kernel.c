@@ -137,24 +137,6 @@ static mlxn_status make(mlxn_device *device, const char *name, const char *text,
     return status;
 }
 
-/* Has local memory take no more from a multiprocessor's first cache, which what is read goes through, than the groups
- * need for which there are registers. What is left to the driver depends on what has run before. All kernels may take a
- * share that suits most, since a multiprocessor is idle when shares change. A wish: that it is not heard is no failure. */
-static void share_cache(const mlxn_cuda_state *state, const mlxn_cuda_kernel *kernel) {
-    enum { LEAST = 44, RESERVED = 1024 }; /* percent; bytes of a group that the driver takes, from 8.0 on */
-    int registers = 0, local = 0;
-    if (mlxn_cuda.FuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel->function) == CUDA_SUCCESS &&
-        mlxn_cuda.FuncGetAttribute(&local, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel->function) == CUDA_SUCCESS &&
-        registers > 0 && kernel->threads > 0 && state->local > 0) {
-        const int64_t groups = state->registers / (registers * (int64_t)kernel->threads);
-        const int64_t percent = (groups * (local + RESERVED) * 100 + state->local - 1) / state->local;
-        mlxn_cuda.FuncSetAttribute(kernel->function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-                                   percent < LEAST ? LEAST
-                                   : percent > 100 ? 100
-                                                   : (int)percent);
-    }
-}
-
 /* Whether a kernel that was compiled for this architecture may be started early: AWAIT is nothing before 9.0, and in a
  * user's text it is no word of ours. */
 static bool awaits(const mlxn_kernel *kernel, int architecture) {
@@ -183,9 +165,6 @@ mlxn_status mlxn_cuda_compile(mlxn_device *device, mlxn_kernel *kernel) {
         int architecture = 0;
         status = make(device, kernel->name, text, made, &architecture);
         made->awaits = status == MLXN_OK && awaits(kernel, architecture);
-        if (status == MLXN_OK && kernel->built_in) {
-            share_cache(state, made);
-        }
         mlxn_cuda_leave();
     }
     mlxn_free(&device->allocator, text, bytes);

@@ -89,8 +89,7 @@ typedef struct mlxn_cuda_state {
     int capability;   /* 90 for 9.0 */
     uint64_t grid[3]; /* the device's limits */
     uint64_t group[3];
-    int processors;       /* multiprocessors, and what one of them has: */
-    int registers, local; /* of local memory the bytes, at most */
+    int processors;         /* its multiprocessors */
     bool early_launches;    /* the driver starts kernels that await early, by a launch */
     bool early_edges;       /* and by an edge of a graph; both used under device->lock */
     mlxn_cuda_spare *spare; /* where the driver does not know a kernel's arguments; used under device->lock */
