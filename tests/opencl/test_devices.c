@@ -4,6 +4,17 @@
 
 #include "opencl_test.h"
 
+/* Properties of a device, as clGetDeviceInfo calls them. */
+enum {
+    SINGLE = 0x101b,
+    LITTLE = 0x1026,
+    AVAILABLE = 0x1027,
+    COMPILER = 0x1028,
+    DRIVER = 0x102d,
+    PROFILE = 0x102e,
+    VERSION = 0x102f
+};
+
 /* A property of the device that a child changes: the bits `clear` are taken from it. */
 static struct {
     unsigned what;
@@ -17,6 +28,9 @@ static int changed_device_info(void *device, unsigned what, size_t bytes, void *
     get_device_info real;
     *(void **)&real = real_function("clGetDeviceInfo");
     const int error = real(device, what, bytes, value, needed);
+    /* A driver that is refused by its version is taken for another, so that it is seen what else it may be refused for. */
+    if (error == 0 && what == DRIVER && what != change.what && value != NULL)
+        snprintf(value, bytes, "of the tests' own");
     if (error == 0 && what == change.what && value != NULL) {
         if (change.text != NULL)
             snprintf(value, bytes, "%s", change.text);
@@ -96,15 +110,6 @@ static bool built_with_opencl(void) {
 
 static void reasons(void **state) {
     (void)state;
-    enum {
-        AVAILABLE = 0x1027,
-        COMPILER = 0x1028,
-        SINGLE = 0x101b,
-        LITTLE = 0x1026,
-        PROFILE = 0x102e,
-        VERSION = 0x102f,
-        DRIVER = 0x102d
-    };
     static const struct {
         const char *expected;
         bool no_loader, no_platforms, failing_platforms, no_devices;
