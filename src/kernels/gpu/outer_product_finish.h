@@ -17,6 +17,7 @@ typedef struct constants {
     i64 accumulate;
 } constants;
 
+/* With so few registers a group finds room beside the last ones of the gradients' kernels. */
 KERNEL(NAME, THREADS, 4)
 (BUFFER(const float, from0), BUFFER(element, to0), BUFFER(const float, from1), BUFFER(element, to1),
  CONSTANTS(constants, c)) {

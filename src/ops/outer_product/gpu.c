@@ -177,8 +177,8 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
 enum {
     SEGMENT = 1024, /* of a row's sum, in the canonical order, */
     LEAF = 32,      /* and rows of a leaf of a column's */
-    MOST_ROUNDS = 8,
-    SHORT = 256, /* the lengths up to which kernels serve */
+    LEVELS = 3,     /* of a group's tree of rounds */
+    SHORT = 256,    /* the lengths up to which kernels serve */
     SHORTEST = 64,
     NARROW = 16,
     NARROWEST = 2,
@@ -189,6 +189,12 @@ typedef struct backward_constants {
     int64_t n, m, segments, units, unit_groups, row_blocks;
     uint32_t leaf_teams, rounds, accumulate, keeps;
 } backward_constants;
+
+/* Local memory of a group, at most: what its teams have each, and where it adds column sums up those that wait. */
+static size_t backward_local_bytes(int64_t teams, int64_t length, bool adds) {
+    const int64_t waiting = adds ? LEVELS * (length > BACKWARD_THREADS ? length : BACKWARD_THREADS) : 0;
+    return (size_t)(teams * (LEAF * 34 + 16) + waiting) * sizeof(float);
+}
 
 /* Of an item's partial sums. */
 static int64_t partial_bytes(int64_t row_parts, int64_t n, int64_t m, int64_t row_blocks) {
@@ -205,7 +211,7 @@ static void plan_backward(const mlxn_op_call *call, int64_t teams, int64_t enoug
 
     /* As many rounds as the kernel has levels, unless that leaves too few groups; but no fewer than keep the partial sums
      * within a 64th of dy. */
-    const int64_t most = minimum(MOST_ROUNDS, power_from(divide_up(leaves, teams)));
+    const int64_t most = minimum(1 << LEVELS, power_from(divide_up(leaves, teams)));
     int64_t rounds = most;
     while (rounds > 1 && c->unit_groups * divide_up(leaves, rounds * teams) < enough) {
         rounds /= 2;
@@ -373,7 +379,7 @@ mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_ca
     const bool wide = drhs != NULL && its.length == SEGMENT && !its.leaf;
     const uint32_t threads = wide ? WIDE_THREADS : BACKWARD_THREADS;
     const int64_t teams = threads / (its.odd ? 32 : 8 * (int64_t)mlxn_dtype_size(call->dtype));
-    const size_t local = its.narrow ? 32 << 10 : 48 << 10; /* at most */
+    const size_t local = its.narrow ? 32 << 10 : backward_local_bytes(teams, its.length, drhs != NULL && !its.leaf);
     if (call->local_bytes < local) {
         return mlxn_fail(MLXN_UNSUPPORTED, "%s: it takes %zu bytes of local memory, the device has %zu", op->info.name,
                          local, call->local_bytes);
