@@ -51,6 +51,16 @@ step_tests() { # JOBS, then ctest's words
   [ "$passed" -gt 0 ] || exit 77
 }
 
+# A copy of the tree with one more line, an elementwise op, which the CPU, the GPU and OpenCL must run with the same bits.
+step_new_op() {
+  log=$MLXN_CHECK_WORK/ctest.$step
+  ctest --test-dir "$build" -V --no-tests=error -R '^meta_new_op$' >"$log" 2>&1
+  code=$?
+  cat "$log"
+  say "an op is added by one line, and checked on cpu $(sed -n 's/^.*checked on //p' "$log" | tr '\n' ' ')"
+  return $code
+}
+
 # All checks on a device; the digests must be the published ones.
 step_digests() { # DEVICE
   text=$MLXN_CHECK_WORK/check.$step
@@ -271,14 +281,15 @@ if [ -z "$missing_for_tests" ]; then
     step=tests-$backend
     "$mlxn" devices | grep -v ' absent: ' | grep -q "^[* ] $backend:" || say "(no device: $(why_not $backend))"
   done
-  # What looks at the tree, not at the device, wants packages that are installed.
+  # What looks at the tree, not at the device, wants packages that are installed; but for the added op.
   run tests-cpu 270 tests.log tests $(((jobs + 1) / 2)) -LE '^(cuda|opencl|meta)$' &
   (
     run tests-cuda 270 tests.log tests 3 -L '^cuda$'
     run tests-opencl 270 tests.log tests 3 -L '^opencl$'
   ) &
+  run new-op 240 tests.log new_op &
 else
-  for step in tests-cpu tests-cuda tests-opencl; do
+  for step in tests-cpu tests-cuda tests-opencl new-op; do
     leave_out $step "not here:$missing_for_tests"
   done
 fi
