@@ -57,9 +57,10 @@ bool mlxn_slices_overlap(const mlxn_slice *a, const mlxn_slice *b);
  * caller passes a failure to mlxn_encoder_fail. */
 mlxn_status mlxn_encoder_record(mlxn_encoder *encoder, const mlxn_recording *recording);
 
-/* Memory for intermediate results, which the dispatch recorded next uses, and those that pass it on from one wave to the
- * next. Later waves get the same memory, so that a long list takes no more of it than a short one, and does not leave
- * behind what caches hold; so do lists after a reset. Its contents are undefined. */
+/* Memory for intermediate results, of undefined contents. The dispatch recorded next must use it. It may be given out again by
+ * any later call that comes when no dispatch since the last barrier uses it, so that a long list takes no more of it than a
+ * short one, and writes what caches still hold; what it holds must have been read by a dispatch recorded before. So is it
+ * after a reset. */
 mlxn_status mlxn_encoder_scratch(mlxn_encoder *encoder, size_t bytes, mlxn_slice *slice);
 
 /* MLXN_OK if the encoder records; else the sticky status, or MLXN_INVALID_STATE after a commit, which becomes

@@ -190,7 +190,7 @@ typedef struct backward_constants {
     uint32_t leaf_teams, rounds, accumulate, keeps;
 } backward_constants;
 
-/* Local memory of a group, at most: what its teams have each, and where it adds column sums up those that wait. */
+/* Local memory of a group, at most: AREA floats for each team, and where it adds column sums up those that wait. */
 static size_t backward_local_bytes(int64_t teams, int64_t length, bool adds) {
     const int64_t waiting = adds ? LEVELS * (length > BACKWARD_THREADS ? length : BACKWARD_THREADS) : 0;
     return (size_t)(teams * (LEAF * 34 + 16) + waiting) * sizeof(float);
@@ -304,6 +304,7 @@ static mlxn_status record_finish(const mlxn_op_call *call, partial_sums *sums, s
         finish_constants c = {.accumulate = call->mode == MLXN_ACCUMULATE};
         mlxn_slice slices[4];
         int64_t groups = 0;
+        uint64_t cost = 0;
         size_t jobs = 0;
         for (size_t i = 0; i < count; i++) {
             if (sums[i].parts == 1) {
@@ -315,6 +316,7 @@ static mlxn_status record_finish(const mlxn_op_call *call, partial_sums *sums, s
             c.first_groups = jobs == 0 ? groups : c.first_groups;
             slices[2 * jobs] = sums[i].slice;
             slices[2 * jobs].access = MLXN_READ;
+            cost += slices[2 * jobs].bytes;
             sums[i].parts = job->results;
             const mlxn_status status = choose_target(call, &sums[i]);
             if (status != MLXN_OK) {
@@ -338,7 +340,7 @@ static mlxn_status record_finish(const mlxn_op_call *call, partial_sums *sums, s
                                                                  .constant_bytes = sizeof c,
                                                                  .grid = {(uint64_t)groups, 1, 1},
                                                                  .group = {FINISH_THREADS, 1, 1},
-                                                                 .cost = slices[0].bytes + slices[2].bytes});
+                                                                 .cost = cost});
         if (status != MLXN_OK) {
             return status;
         }
