@@ -68,13 +68,14 @@ FN u32 read_element(bool there, const u16 *p) {
  * to small results until they are read: written back to memory one by one, they hold up the reads there. */
 #if __CUDA_ARCH__ >= 800
 #define PREFETCH "prefetch.global.L2::evict_last [%0];"
-#define STORE_KEPT(type, constraint, p, x)                                                         \
-    u64 policy;                                                                                    \
-    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));                     \
+#define STORE_KEPT(type, constraint, p, x)                                     \
+    u64 policy;                                                                \
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy)); \
     asm volatile("st.global.L2::cache_hint." type " [%0], %1, %2;" ::"l"(p), constraint(x), "l"(policy) : "memory")
 #else
 #define PREFETCH "prefetch.global.L2 [%0];"
-#define STORE_KEPT(type, constraint, p, x) asm volatile("st.global." type " [%0], %1;" ::"l"(p), constraint(x) : "memory")
+#define STORE_KEPT(type, constraint, p, x) \
+    asm volatile("st.global." type " [%0], %1;" ::"l"(p), constraint(x) : "memory")
 #endif
 
 /* Has 128 bytes brought closer that will be read soon. */
