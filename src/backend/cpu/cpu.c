@@ -5,11 +5,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/cpu/environment.h"
 #include "backend/cpu/machine.h"
 #include "core/backend.h"
 #include "core/device.h"
 #include "core/encoder.h"
+#include "core/environment.h"
 
 typedef struct cpu_state {
     size_t threads;
@@ -156,10 +156,19 @@ void __tsan_release(void *address);
 #define HAPPENS_BEFORE(address) ((void)(address))
 #endif
 
+/* Non-temporal stores before this are seen by whoever sees a store after it. */
+static void store_fence(void) {
+#if defined(__x86_64__)
+    _mm_sfence();
+#else
+    __asm__ volatile("dmb ishst" : : : "memory");
+#endif
+}
+
 static void run_groups(const mlxn_record *record, uint64_t begin, uint64_t end) {
     record->kernel->function(&record->call, begin, end);
     if (record->call.streaming) {
-        mlxn_store_fence();
+        store_fence();
     }
 }
 
