@@ -69,15 +69,12 @@ static bool is_recent(cl_device_id device) {
 
 /* PoCL 5.0, of which one run gives other bits than the next where kernels have barriers in loops, and which for some of
  * them stops the process. 3.1 and 6.0 do neither. */
-static bool is_unsound_pocl(cl_platform_id platform, cl_device_id device) {
-    char name[64], driver[64];
-    mlxn_opencl_platform_text(platform, CL_PLATFORM_NAME, name, sizeof name);
-    mlxn_opencl_device_text(device, CL_DRIVER_VERSION, driver, sizeof driver);
-    return strcmp(name, "Portable Computing Language") == 0 && strncmp(driver, "5.0", 3) == 0;
+static bool is_unsound_pocl(const char *platform, const char *driver) {
+    return strcmp(platform, "Portable Computing Language") == 0 && strncmp(driver, "5.0", 3) == 0;
 }
 
 /* Why the device cannot keep the numeric contract, or NULL. */
-static const char *lack_of(cl_platform_id platform, cl_device_id device) {
+static const char *lack_of(cl_device_id device, const char *platform, const char *driver) {
     const struct {
         uint64_t bit;
         const char *lack;
@@ -104,7 +101,7 @@ static const char *lack_of(cl_platform_id platform, cl_device_id device) {
     if (mlxn_opencl_number(device, CL_DEVICE_ENDIAN_LITTLE) == 0) {
         return "it is big-endian";
     }
-    if (is_unsound_pocl(platform, device)) {
+    if (is_unsound_pocl(platform, driver)) {
         return "PoCL 5.0 compiles barriers in loops wrongly; 3.1 and 6.0 do not";
     }
     const uint64_t config = mlxn_opencl_number(device, CL_DEVICE_SINGLE_FP_CONFIG);
@@ -145,7 +142,7 @@ static void add_device(cl_platform_id platform, cl_device_id device) {
     snprintf(info->description, sizeof info->description, "%s: %.*s", platform_name, (int)sizeof info->description / 2,
              name);
     mlxn_opencl_device_text(device, CL_DRIVER_VERSION, entry->driver, sizeof entry->driver);
-    const char *lack = lack_of(platform, device);
+    const char *lack = lack_of(device, platform_name, entry->driver);
     info->available = lack == NULL;
     snprintf(info->reason, sizeof info->reason, "%s", lack != NULL ? lack : "");
     info->gpu = (mlxn_opencl_number(device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) != 0;
