@@ -53,10 +53,8 @@ step_tests() { # JOBS, then ctest's words
 
 # A copy of the tree with one more line, an elementwise op, which the CPU, the GPU and OpenCL must run with the same bits.
 step_new_op() {
-  log=$MLXN_CHECK_WORK/ctest.$step
-  ctest --test-dir "$build" -V --no-tests=error -R '^meta_new_op$' >"$log" 2>&1
+  step_tests 1 --verbose -R '^meta_new_op$'
   code=$?
-  cat "$log"
   say "an op is added by one line, and checked on cpu $(sed -n 's/^.*checked on //p' "$log" | tr '\n' ' ')"
   return $code
 }
