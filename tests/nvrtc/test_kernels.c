@@ -221,7 +221,7 @@ static void what_comes_early_is_seen(void **state) {
         {"const u32 was = x[0]; AWAIT(); x[1] = was + c;", "ld.global"},
         {"x[0] = c; AWAIT(); x[1] = c;", "st.global"},
         {"prefetch_bytes(x); AWAIT(); x[0] = c;", "prefetch"},
-        {"x[1] = read_word(c > 1, x); AWAIT(); x[2] = c;", "ld.global"},
+        {"x[1] = read_word(c > 1, true, x); AWAIT(); x[2] = c;", "ld.global"},
         {"if (THREAD == c) { AWAIT(); } x[0] = c;", "bra"},
         {"if (THREAD == c) { return; } AWAIT(); x[0] = c;", "bra"},
     };

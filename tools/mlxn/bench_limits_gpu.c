@@ -1,6 +1,6 @@
 /* The limits of a device that runs source code: the same loops as kernels of the program's own, in a text that is both
- * CUDA C++ and OpenCL C. How many lines of 16 bytes a thread moves, and whether loads and stores pass by the caches,
- * decides a few percent, differently on every device: on a graphics processor each limit is the best of some ways. */
+ * CUDA C++ and OpenCL C. How many lines of 16 bytes a thread moves, and whether what it stores leaves the caches
+ * first, decides a few percent, differently on every device: on a graphics processor each limit is the best of some ways. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,11 +38,10 @@ static const char head[] = "#ifdef __OPENCL_VERSION__\n"
                            "static __device__ __forceinline__ uint4 XOR(uint4 a, uint4 b) {\n"
                            "    return make_uint4(a.x ^ b.x, a.y ^ b.y, a.z ^ b.z, a.w ^ b.w);\n"
                            "}\n"
+                           "#define LOAD(p) (*(p))\n"
                            "#if STREAMING\n"
-                           "#define LOAD(p) __ldcs(p)\n"
                            "#define STORE(p, v) __stcs(p, v)\n"
                            "#else\n"
-                           "#define LOAD(p) (*(p))\n"
                            "#define STORE(p, v) (*(p) = (v))\n"
                            "#endif\n"
                            "#endif\n"

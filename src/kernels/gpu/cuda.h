@@ -50,19 +50,18 @@ FN u64 mul_high(u64 a, u64 b) { return __umul64hi(a, b); }
 FN i32 clz64(u64 x) { return __clzll((i64)x); }
 
 /* What is read once, if it is there, else 0: a word at an aligned address, and a 16-bit element. A read that is only asked
- * for by condition, and not put behind a branch, holds nothing up. */
-#define LOAD_IF "{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global.cs."
-#define LOADED " %0, [%1];}"
-FN u32 read_word(bool there, const void *p) {
-    u32 word;
-    asm volatile(LOAD_IF "u32" LOADED : "=r"(word) : "l"(p), "r"((u32)there));
-    return word;
-}
-FN u32 read_element(bool there, const u16 *p) {
-    u32 word;
-    asm volatile(LOAD_IF "u16" LOADED : "=r"(word) : "l"(p), "r"((u32)there));
-    return word;
-}
+ * for by condition, and not put behind a branch, holds nothing up. What `passes` the caches by is evicted first. */
+#define LOAD_IF(type)                                                                          \
+    u32 word;                                                                                  \
+    if (passes) {                                                                              \
+        asm volatile(LOAD_IF_AS("ld.global.cs." type) : "=r"(word) : "l"(p), "r"((u32)there)); \
+    } else {                                                                                   \
+        asm volatile(LOAD_IF_AS("ld.global." type) : "=r"(word) : "l"(p), "r"((u32)there));    \
+    }                                                                                          \
+    return word
+#define LOAD_IF_AS(load) "{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p " load " %0, [%1];}"
+FN u32 read_word(bool there, bool passes, const void *p) { LOAD_IF("u32"); }
+FN u32 read_element(bool there, bool passes, const u16 *p) { LOAD_IF("u16"); }
 
 /* The second cache is asked to hold on to what is prefetched until it is read, since what streams by would drive it out, and
  * to small results until they are read: written back to memory one by one, they hold up the reads there. */
@@ -92,8 +91,7 @@ FN void set_words(u32 *words, uint4 v) {
     words[2] = v.z;
     words[3] = v.w;
 }
-FN void load_line(u32 *words, const void *p) { set_words(words, __ldcs((const uint4 *)p)); }
-FN void load_line_cached(u32 *words, const void *p) { set_words(words, *(const uint4 *)p); }
+FN void load_line(u32 *words, const void *p) { set_words(words, *(const uint4 *)p); }
 FN void load_local_line(u32 *words, const void *p) { set_words(words, *(const uint4 *)p); }
 FN void store_local_line(void *p, const u32 *words) {
     *(uint4 *)p = make_uint4(words[0], words[1], words[2], words[3]);

@@ -53,8 +53,8 @@ FN float max32(float a, float b) { return fmax(a, b); }
 FN u64 mul_high(u64 a, u64 b) { return mul_hi(a, b); }
 FN i32 clz64(u64 x) { return (i32)clz(x); }
 
-FN u32 read_word(bool there, const __global void *p) { return there ? *(const __global u32 *)p : 0; }
-FN u32 read_element(bool there, const __global u16 *p) { return there ? *p : 0; }
+FN u32 read_word(bool there, bool passes, const __global void *p) { return there ? *(const __global u32 *)p : 0; }
+FN u32 read_element(bool there, bool passes, const __global u16 *p) { return there ? *p : 0; }
 
 FN void keep_word(__global void *p, u32 word) { *(__global u32 *)p = word; }
 FN void keep_element(__global u16 *p, u16 x) { *p = x; }
@@ -63,7 +63,6 @@ FN void prefetch_bytes(const __global void *p) { prefetch((const __global uchar 
 
 /* 16 bytes at once, from and to an aligned address. */
 FN void load_line(u32 *words, const __global void *p) { vstore4(*(const __global uint4 *)p, 0, words); }
-#define load_line_cached load_line
 FN void load_local_line(u32 *words, const __local void *p) { vstore4(*(const __local uint4 *)p, 0, words); }
 FN void store_local_line(__local void *p, const u32 *words) { *(__local uint4 *)p = vload4(0, words); }
 FN void store_line(__global void *p, const u32 *words) { *(__global uint4 *)p = vload4(0, words); }

@@ -113,7 +113,7 @@ KERNEL(NAME, THREADS, 1)
         for (u32 k = 0; k < ROWS; k++) {
             l[k] = k < c.rows && first + k * THREADS < lines ? widen(from[k * apart]) : 0.0f;
         }
-        load_line_cached(words, rhs + (THREAD & ((1u << c.across_log2) - 1)) * LINE);
+        load_line(words, rhs + (THREAD & ((1u << c.across_log2) - 1)) * LINE);
         widen_line(r, words);
         UNROLL
         for (u32 k = 0; k < ROWS; k++) {
@@ -136,7 +136,7 @@ KERNEL(NAME, THREADS, 1)
         for (u32 k = 0; k < ROWS; k++) {
             l[k] = k < c.rows && row + k * step < c.n ? widen(from[k * step]) : 0.0f;
         }
-        load_line_cached(words, rhs + (item * c.m + column));
+        load_line(words, rhs + (item * c.m + column));
         widen_line(r, words);
         GLOBAL element *to = y + ((item * c.n + row) * c.m + column);
         UNROLL
@@ -167,7 +167,7 @@ KERNEL(NAME, THREADS, 1)
             multiply_rows(words, lhs + here.row, r, (u32)c.m);
             store_line(y + at, words);
         } else if (whole_lines) { /* and all of it inside, since LINE divides the total */
-            load_line_cached(words, rhs + (here.item * c.m + here.column));
+            load_line(words, rhs + (here.item * c.m + here.column));
             widen_line(r, words);
             multiply_line(words, widen(lhs[here.item * c.n + here.row]), r);
             store_line(y + at, words);

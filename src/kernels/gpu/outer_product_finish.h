@@ -42,7 +42,7 @@ KERNEL(NAME, THREADS, 4)
         float terms[CHUNK]; /* which are read together */
         UNROLL
         for (u32 i = 0; i < CHUNK; i++) {
-            terms[i] = float_of(read_word(i < j.chunk && first + i < j.parts, from + i * j.length));
+            terms[i] = float_of(read_word(i < j.chunk && first + i < j.parts, true, from + i * j.length));
         }
         sum = sum_pairs(terms, CHUNK);
     }
