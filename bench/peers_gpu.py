@@ -397,35 +397,40 @@ def run_program(*words, **more):
 
 
 def overheads():
-    """mlxn and the bare driver on kernels of 64 elements, each in a process of its own, in turns."""
+    """mlxn and the bare driver on kernels of 64 elements, each in a process of its own, in turns.
+
+    What the host does takes a third longer on one processor core than on another, as its neighbours let it: both programs
+    of a round share a core, each round has another, and the ratio is the median of the rounds' own.
+    """
+    measures = (("host: encode and commit, of 1000 / a launch", "encoded_dispatch_seconds", "launch"),
+                ("one op and its wait", "encode_commit_wait_seconds", "launch_and_wait"),
+                ("a dispatch of a replayed 1000 / a graph's node", "replayed_dispatch_seconds", "graph_node"))
+    cores = sorted(os.sched_getaffinity(0))
+    rounds = 1 if options.rehearse else 5
+    driver, own = [], []
     with tempfile.TemporaryDirectory() as folder:
         costs, result = str(pathlib.Path(folder) / "driver_costs"), str(pathlib.Path(folder) / "overhead.json")
         built = attempt("driver_costs", lambda: run_program(os.environ.get("CC", "cc"), "-O2", "-o", costs,
                                                             str(here / "driver_costs.c"), "-ldl"))
-        driver, own = {}, {}
-        for _ in range(1 if options.rehearse else 3):
+        for i in range(rounds):
+            def on_core(core=cores[i * len(cores) // rounds]):
+                os.sched_setaffinity(0, {core})
             if built is not None:
-                text = attempt("the bare driver", lambda: run_program(costs))
-                built = text
-                for line in (text or "").splitlines():
-                    name, value = line.split()
-                    driver.setdefault(name, []).append(float(value))
-            if attempt("mlxn bench --overhead", lambda: run_program(
-                    options.program, "bench", "exp", "--overhead", "--dtype", "f32", "--device", options.device,
-                    "--json", result)) is not None:
-                row = json.load(open(result))["overheads"][0]
-                for name in ("encoded_dispatch_seconds", "encode_commit_wait_seconds", "replayed_dispatch_seconds"):
-                    own.setdefault(name, []).append(row[name] * 1e6)
-        print("\n### Small work: 64 elements, µs\n\n| | mlxn | the bare driver | ratio |\n|---|---|---|---|")
-        for label, name, bare in (("host: encode and commit, of 1000 / a launch", "encoded_dispatch_seconds", "launch"),
-                                  ("one op and its wait", "encode_commit_wait_seconds", "launch_and_wait"),
-                                  ("a dispatch of a replayed 1000 / a graph's node", "replayed_dispatch_seconds",
-                                   "graph_node")):
-            a = statistics.median(own[name]) if name in own else None
-            b = statistics.median(driver[bare]) if bare in driver else None
-            report["overheads"][label] = {"mlxn": a, "driver": b}
-            cells = [f"{v:.3f}" if v is not None else "–" for v in (a, b, a / b if a and b else None)]
-            print(f"| {label} | " + " | ".join(cells) + " |", flush=True)
+                built = attempt("the bare driver", lambda: run_program(costs, preexec_fn=on_core))
+            lines = [line.split() for line in (built or "").splitlines()]
+            driver.append({name: float(value) for name, value in lines})
+            done = attempt("mlxn bench --overhead", lambda: run_program(
+                options.program, "bench", "exp", "--overhead", "--dtype", "f32", "--device", options.device,
+                "--json", result, preexec_fn=on_core))
+            row = json.load(open(result))["overheads"][0] if done is not None else {}
+            own.append({name: row[name] * 1e6 for _, name, _ in measures if name in row})
+    print("\n### Small work: 64 elements, µs\n\n| | mlxn | the bare driver | ratio |\n|---|---|---|---|")
+    for label, name, bare in measures:
+        both = [(a[name], b[bare]) for a, b in zip(own, driver) if name in a and bare in b]
+        columns = ([a[name] for a in own if name in a], [b[bare] for b in driver if bare in b], [a / b for a, b in both])
+        values = [statistics.median(column) if column else None for column in columns]
+        report["overheads"][label] = dict(zip(("mlxn", "driver", "ratio"), values))
+        print(f"| {label} | " + " | ".join(f"{v:.3f}" if v is not None else "–" for v in values) + " |", flush=True)
 
 
 def small_torch():

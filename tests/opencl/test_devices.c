@@ -22,10 +22,10 @@ static struct {
     const char *text; /* instead */
 } change;
 
-typedef int (*get_device_info)(void *device, unsigned what, size_t bytes, void *value, size_t *needed);
+typedef int (*get_info)(void *of, unsigned what, size_t bytes, void *value, size_t *needed);
 
 static int changed_device_info(void *device, unsigned what, size_t bytes, void *value, size_t *needed) {
-    get_device_info real;
+    get_info real;
     *(void **)&real = real_function("clGetDeviceInfo");
     const int error = real(device, what, bytes, value, needed);
     /* A driver that is refused by its version is taken for another, so that it is seen what else it may be refused for. */
@@ -38,6 +38,17 @@ static int changed_device_info(void *device, unsigned what, size_t bytes, void *
             for (size_t i = 0; i < bytes && i < 8; i++)
                 ((unsigned char *)value)[i] &= (unsigned char)~(change.clear >> 8 * i);
     }
+    return error;
+}
+
+/* Every platform takes itself for PoCL. */
+static int pocl_platform_info(void *platform, unsigned what, size_t bytes, void *value, size_t *needed) {
+    enum { NAME = 0x902 };
+    get_info real;
+    *(void **)&real = real_function("clGetPlatformInfo");
+    const int error = real(platform, what, bytes, value, needed);
+    if (error == 0 && what == NAME && value != NULL)
+        snprintf(value, bytes, "Portable Computing Language");
     return error;
 }
 
@@ -112,7 +123,7 @@ static void reasons(void **state) {
     (void)state;
     static const struct {
         const char *expected;
-        bool no_loader, no_platforms, failing_platforms, no_devices;
+        bool no_loader, no_platforms, failing_platforms, no_devices, pocl;
         const char *missing;
         unsigned what;
         uint64_t clear;
@@ -134,7 +145,7 @@ static void reasons(void **state) {
         {"not correctly rounded", .what = SINGLE, .clear = 128},
         {"embedded profile", .what = PROFILE, .text = "EMBEDDED_PROFILE"},
         {"older than OpenCL 1.2", .what = VERSION, .text = "OpenCL 1.1 of a vendor"},
-        {"PoCL 5.0", .what = DRIVER, .text = "5.0+debian"},
+        {"PoCL 5.0", .pocl = true, .what = DRIVER, .text = "5.0+debian"},
     };
     if (!in_child(built_with_opencl))
         skip();
@@ -150,6 +161,8 @@ static void reasons(void **state) {
             change.clear = cases[i].clear;
             change.text = cases[i].text;
             fake_function("clGetDeviceInfo", (void *)(uintptr_t)changed_device_info);
+            if (cases[i].pocl)
+                fake_function("clGetPlatformInfo", (void *)(uintptr_t)pocl_platform_info);
             if (cases[i].no_platforms)
                 fake_function("clGetPlatformIDs", (void *)(uintptr_t)no_platforms);
             if (cases[i].failing_platforms)

@@ -52,6 +52,7 @@ FN void multiply_line(u32 *words, float l, const float *r) {
 }
 
 #if !BY_ROWS
+#define AHEAD 4
 /* A place in y, and a distance: mixed digits of batch item, row and column. */
 typedef struct place {
     i64 item, row, column;
@@ -76,16 +77,12 @@ FN void move(place *at, i64 items, i64 rows, i64 columns, i64 n, i64 m) {
     at->item += items + next_item;
 }
 
-/* The line of rows of m elements, a power of two up to LINE; r holds as many of them. */
-FN void multiply_rows(u32 *words, const GLOBAL element *lhs, const float *r, u32 m) {
-    float l[LINE], products[LINE];
+/* The line of rows of m elements, a power of two up to LINE, of which l and r hold as many as it has. */
+FN void multiply_rows(u32 *words, const element *l, const float *r, u32 m) {
+    float products[LINE];
     UNROLL
     for (u32 k = 0; k < LINE; k++) {
-        l[k] = k * m < LINE ? widen(lhs[k]) : 0.0f;
-    }
-    UNROLL
-    for (u32 k = 0; k < LINE; k++) {
-        products[k] = (m == 1 ? l[k] : m == 2 ? l[k / 2] : m == 4 ? l[k / 4] : l[k / 8]) * r[k];
+        products[k] = widen(m == 1 ? l[k] : m == 2 ? l[k / 2] : m == 4 ? l[k / 4] : l[k / 8]) * r[k];
     }
     narrow_line(words, products);
 }
@@ -153,20 +150,43 @@ KERNEL(NAME, THREADS, 1)
     const i64 before = (i64)((u64)y & 15) / (16 / LINE);
     i64 at = ((i64)GROUP * (THREADS * LINES) + THREAD) * LINE - before;
     const bool whole_lines = before == 0 && (c.m & (LINE - 1)) == 0 && ((u64)rhs & 15) == 0;
-    /* A line may also hold several rows of the one item. */
-    const bool whole_rows = before == 0 && c.m <= LINE && LINE % (u32)c.m == 0 && c.total == c.n * c.m;
-    if (whole_rows) {
+    if (before == 0 && c.m <= LINE && LINE % (u32)c.m == 0 && c.total == c.n * c.m) {
+        /* A line holds several rows of the one item. What AHEAD lines take of lhs is read before the first is written. */
+        const u32 m = (u32)c.m, rows = THREADS * LINE / m;
+        const GLOBAL element *from = lhs + quotient(at, c.m);
         UNROLL
-        for (i32 k = 0; k < LINE; k++) {
-            r[k] = widen(rhs[k & (i32)(c.m - 1)]);
+        for (u32 k = 0; k < LINE; k++) {
+            r[k] = widen(rhs[k & (m - 1)]);
         }
+        for (u32 done = 0; done < LINES; done += AHEAD) {
+            element l[AHEAD][LINE];
+            UNROLL
+            for (u32 line = 0; line < AHEAD; line++) {
+                const bool whole = at + line * (THREADS * LINE) + LINE <= c.total;
+                UNROLL
+                for (u32 k = 0; k < LINE; k++) {
+                    l[line][k] = whole && k * m < LINE ? from[line * rows + k] : (element)0;
+                }
+            }
+            UNROLL
+            for (u32 line = 0; line < AHEAD; line++) {
+                if (at + LINE <= c.total) {
+                    multiply_rows(words, l[line], r, m);
+                    store_line(y + at, words);
+                } else {
+                    for (u32 k = 0; at + k < c.total; k++) {
+                        y[at + k] = narrow(widen(from[k / m]) * widen(rhs[k & (m - 1)]));
+                    }
+                }
+                at += THREADS * LINE;
+                from += rows;
+            }
+        }
+        return;
     }
     place here = place_of(at < 0 ? 0 : at, c.n, c.m);
     for (i32 line = 0; line < LINES && at < c.total; line++) {
-        if (whole_rows && at + LINE <= c.total) {
-            multiply_rows(words, lhs + here.row, r, (u32)c.m);
-            store_line(y + at, words);
-        } else if (whole_lines) { /* and all of it inside, since LINE divides the total */
+        if (whole_lines) { /* and all of it inside, since LINE divides the total */
             load_line(words, rhs + (here.item * c.m + here.column));
             widen_line(r, words);
             multiply_line(words, widen(lhs[here.item * c.n + here.row]), r);

@@ -17,6 +17,12 @@
 #define LHS_BYTES (LEAF * SIZE + 16) /* of a leaf */
 #define JOIN_BYTES (32 * WORD * 4)
 #define WARP_BYTES (TILE_BYTES + LANE_GROUPS * LHS_BYTES + JOIN_BYTES)
+/* As many as leave enough registers. */
+#if WANT_COLUMNS && WORD > 1
+#define GROUPS 3
+#else
+#define GROUPS 4
+#endif
 #define LEVELS 3
 #define WARP_LEVELS 3
 
@@ -87,7 +93,7 @@ FN float sum_row(LOCAL const element *row, const float *b, u32 m) {
 }
 #endif
 
-KERNEL(NAME, THREADS, 4)
+KERNEL(NAME, THREADS, GROUPS)
 (INPUTS, OUTPUTS, CONSTANTS(constants, c)) {
     OPEN(const element, dy);
     OPEN_ROWS()
