@@ -113,7 +113,7 @@ KERNEL(NAME, THREADS, 8)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, 
     }
     /* One by one, neighbours in step: at both ends, and where memory lies differently. */
     at = group + THREAD;
-    for (i32 k = 0; k < LINE * LINES; k += ONES, at += ONES * THREADS) {
+    for (i32 k = 0; k < LINE * LINES && at < c.count; k += ONES, at += ONES * THREADS) {
         IN(ONES_IN)
         UNROLL
         for (i32 e = 0; e < ONES; e++) {

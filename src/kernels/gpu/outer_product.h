@@ -52,7 +52,7 @@ FN void multiply_line(u32 *words, float l, const float *r) {
 }
 
 #if !BY_ROWS
-#define AHEAD 4
+#define AHEAD 2
 /* A place in y, and a distance: mixed digits of batch item, row and column. */
 typedef struct place {
     i64 item, row, column;

@@ -17,8 +17,8 @@
 #define LHS_BYTES (LEAF * SIZE + 16) /* of a leaf */
 #define JOIN_BYTES (32 * WORD * 4)
 #define WARP_BYTES (TILE_BYTES + LANE_GROUPS * LHS_BYTES + JOIN_BYTES)
-/* As many as leave enough registers. */
-#if WANT_COLUMNS && WORD > 1
+/* As many as leave enough registers, as measured. */
+#if WORD > 1 && WANT_COLUMNS && (WIDTH == 2 || (WIDTH == 4 && WANT_ROWS && defined(DTYPE_f16)))
 #define GROUPS 3
 #else
 #define GROUPS 4
