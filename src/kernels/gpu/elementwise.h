@@ -122,8 +122,8 @@ KERNEL(NAME, THREADS, 8)(IN(IN_ARGUMENT) OUT(OUT_ARGUMENT) CONSTANTS(constants, 
             }
         }
         UNROLL
-        for (i32 e = 0; e < ONES; e++) {
-            if (at + e * THREADS >= 0 && at + e * THREADS < c.count) {
+        for (i32 e = 0; e < ONES && at + e * THREADS < c.count; e++) {
+            if (at + e * THREADS >= 0) {
                 IN(ONE_IN)
                 OUT(OUT_VALUE)
                 BODY OUT(WRITE_OUT)
