@@ -275,9 +275,6 @@ static finish_job plan_finish(int64_t parts, int64_t length) {
                         .chunk = (uint32_t)chunk};
 }
 
-static const char *const finish_kernels[] = {"outer_product_finish_f32", "outer_product_finish_f16",
-                                             "outer_product_finish_bf16"};
-
 /* Partial sums of a gradient, [batch, parts, length] of f32; one part: the gradient itself. */
 typedef struct partial_sums {
     const mlxn_buffer *gradient;
@@ -333,7 +330,7 @@ static mlxn_status record_finish(const mlxn_op_call *call, partial_sums *sums, s
             slices[3] = slices[1];
         }
         const mlxn_status status =
-            mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = finish_kernels[call->dtype],
+            mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = mlxn_outer_product_finish[call->dtype],
                                                                  .slices = slices,
                                                                  .slice_count = 4,
                                                                  .constants = &c,
@@ -351,6 +348,7 @@ static mlxn_status record_finish(const mlxn_op_call *call, partial_sums *sums, s
 typedef struct choice {
     int64_t length; /* of rows, up to which it serves */
     bool narrow, odd, leaf;
+    bool adds; /* columns' sums of leaves below each other, in local memory */
 } choice;
 
 static choice choose_kernel(const mlxn_op_call *call, bool columns) {
@@ -365,6 +363,7 @@ static choice choose_kernel(const mlxn_op_call *call, bool columns) {
     const int64_t row_bytes = m * (int64_t)mlxn_dtype_size(call->dtype);
     its.odd = !its.narrow && (mlxn_slice_begin(&dy) % 4 != 0 || row_bytes % 4 != 0);
     its.leaf = columns && call->n <= LEAF && its.length == SEGMENT;
+    its.adds = columns && !its.leaf;
     return its;
 }
 
@@ -378,10 +377,9 @@ static bool are_small(const mlxn_op_call *call, const mlxn_buffer *gradients) {
 mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_call *call, const mlxn_buffer *dlhs,
                                              const mlxn_buffer *drhs) {
     const choice its = choose_kernel(call, drhs != NULL);
-    const bool wide = drhs != NULL && its.length == SEGMENT && !its.leaf;
-    const uint32_t threads = wide ? WIDE_THREADS : BACKWARD_THREADS;
+    const uint32_t threads = its.adds && its.length == SEGMENT ? WIDE_THREADS : BACKWARD_THREADS;
     const int64_t teams = threads / (its.odd ? 32 : 8 * (int64_t)mlxn_dtype_size(call->dtype));
-    const size_t local = its.narrow ? 32 << 10 : backward_local_bytes(teams, its.length, drhs != NULL && !its.leaf);
+    const size_t local = its.narrow ? 32 << 10 : backward_local_bytes(teams, its.length, its.adds);
     if (call->local_bytes < local) {
         return mlxn_fail(MLXN_UNSUPPORTED, "%s: it takes %zu bytes of local memory, the device has %zu", op->info.name,
                          local, call->local_bytes);

@@ -6,6 +6,9 @@
 
 extern const mlxn_gpu_kernels mlxn_outer_product_gpu;
 
+/* The kernels that add partial sums up, by dtype: they are called alike on the CPU. */
+extern const char *const mlxn_outer_product_finish[3];
+
 mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call *call);
 
 /* Any of the three gradient ops: `dlhs` or `drhs` is NULL where it is not wanted. */

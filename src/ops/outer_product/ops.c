@@ -49,8 +49,8 @@ static int64_t block_rows(const mlxn_op_call *call, int64_t columns) {
     return rows;
 }
 
-static const char *const finish_kernels[] = {"outer_product_finish_f32", "outer_product_finish_f16",
-                                             "outer_product_finish_bf16"};
+const char *const mlxn_outer_product_finish[] = {"outer_product_finish_f32", "outer_product_finish_f16",
+                                                 "outer_product_finish_bf16"};
 
 /* The partial sums of one gradient, and the dispatch that adds them; none where a group sees all of a sum. */
 typedef struct partial_sums {
@@ -75,7 +75,7 @@ static mlxn_status record_finish(const mlxn_op_call *call, const partial_sums *s
     const bool accumulate = call->mode == MLXN_ACCUMULATE;
     const outer_finish_plan plan = {sums->parts, sums->length, divide_up(sums->length, OUTER_CHUNK), accumulate};
     const mlxn_slice slices[] = {sums->slice, mlxn_slice_of(gradient, accumulate ? MLXN_READ_WRITE : MLXN_WRITE)};
-    return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = finish_kernels[call->dtype],
+    return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = mlxn_outer_product_finish[call->dtype],
                                                                 .slices = slices,
                                                                 .slice_count = 2,
                                                                 .constants = &plan,
