@@ -52,7 +52,8 @@ FN void multiply_line(u32 *words, float l, const float *r) {
 }
 
 #if !BY_ROWS
-#define AHEAD 2
+#define AHEAD 2 /* lines; more would take registers that other groups need */
+
 /* A place in y, and a distance: mixed digits of batch item, row and column. */
 typedef struct place {
     i64 item, row, column;
