@@ -12,6 +12,8 @@ import ctypes
 import json
 import os
 import pathlib
+import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -23,12 +25,18 @@ sys.path.insert(0, str(here))
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--device", default="cuda:0", help="mlxn's name of the device; the peers take CUDA device 0")
-parser.add_argument("--program", default=str(here.parent / "build" / "mlxn"), help="the program mlxn")
+parser.add_argument("--program", default=str(here.parent / "build" / "mlxn"),
+                    help="the program mlxn; the library beside it is taken, too, if MLXN_LIBRARY names no other")
 parser.add_argument("--rounds", type=int, default=7)
 parser.add_argument("--seconds", type=float, default=140, help="start nothing new that is optional after this long")
 parser.add_argument("--json", metavar="FILE")
 parser.add_argument("--rehearse", action="store_true")
 options = parser.parse_args()
+if shutil.which(options.program) is None:
+    parser.error(f"--program: {options.program} is not a program")
+beside = pathlib.Path(shutil.which(options.program)).resolve().parent / "libmlxn.so"
+if beside.exists():
+    os.environ.setdefault("MLXN_LIBRARY", str(beside))
 
 started = time.monotonic()
 SETS = 2  # inputs take turns
@@ -164,7 +172,7 @@ extern "C" __global__ void read4(const float4 *a, float4 *sink) {
     const unsigned long long first = blockIdx.x * 1024ull + threadIdx.x;
     float4 v[4];
     #pragma unroll
-    for (int k = 0; k < 4; k++) v[k] = __ldcs(a + first + 256 * k);
+    for (int k = 0; k < 4; k++) v[k] = *(a + first + 256 * k);
     float4 s = v[0];
     #pragma unroll
     for (int k = 1; k < 4; k++) { s.x += v[k].x; s.y += v[k].y; s.z += v[k].z; s.w += v[k].w; }
@@ -172,7 +180,7 @@ extern "C" __global__ void read4(const float4 *a, float4 *sink) {
 }
 extern "C" __global__ void triad(const float4 *a, const float4 *b, float4 *c) {
     const unsigned long long i = blockIdx.x * 256ull + threadIdx.x;
-    const float4 u = __ldcs(a + i), v = __ldcs(b + i);
+    const float4 u = *(a + i), v = *(b + i);
     __stcs(c + i, make_float4(u.x + v.x, u.y + v.y, u.z + v.z, u.w + v.w));
 }
 """
@@ -410,8 +418,8 @@ def overheads():
     driver, own = [], []
     with tempfile.TemporaryDirectory() as folder:
         costs, result = str(pathlib.Path(folder) / "driver_costs"), str(pathlib.Path(folder) / "overhead.json")
-        built = attempt("driver_costs", lambda: run_program(os.environ.get("CC", "cc"), "-O2", "-o", costs,
-                                                            str(here / "driver_costs.c"), "-ldl"))
+        built = attempt("driver_costs", lambda: run_program(*shlex.split(os.environ.get("CC", "cc")), "-O2",
+                                                            "-o", costs, str(here / "driver_costs.c"), "-ldl"))
         for i in range(rounds):
             def on_core(core=cores[i * len(cores) // rounds]):
                 os.sched_setaffinity(0, {core})
@@ -424,10 +432,11 @@ def overheads():
                 "--json", result, preexec_fn=on_core))
             row = json.load(open(result))["overheads"][0] if done is not None else {}
             own.append({name: row[name] * 1e6 for _, name, _ in measures if name in row})
-    print("\n### Small work: 64 elements, µs\n\n| | mlxn | the bare driver | ratio |\n|---|---|---|---|")
+    print("\n### Small work: 64 elements, µs\n\n| | mlxn | the bare driver | ratio, of a round |\n|---|---|---|---|")
     for label, name, bare in measures:
         both = [(a[name], b[bare]) for a, b in zip(own, driver) if name in a and bare in b]
-        columns = ([a[name] for a in own if name in a], [b[bare] for b in driver if bare in b], [a / b for a, b in both])
+        columns = ([a for a, _ in both] or [a[name] for a in own if name in a],
+                   [b for _, b in both], [a / b for a, b in both])
         values = [statistics.median(column) if column else None for column in columns]
         report["overheads"][label] = dict(zip(("mlxn", "driver", "ratio"), values))
         print(f"| {label} | " + " | ".join(f"{v:.3f}" if v is not None else "–" for v in values) + " |", flush=True)

@@ -1,6 +1,7 @@
 /* The limits of a device that runs source code: the same loops as kernels of the program's own, in a text that is both
  * CUDA C++ and OpenCL C. How many lines of 16 bytes a thread moves, and whether what it stores leaves the caches
- * first, decides a few percent, differently on every device: on a graphics processor each limit is the best of some ways. */
+ * first, decides a few percent, differently on every device: on a graphics processor each limit is the best of some ways.
+ * Loads are ordinary ones: streaming ones are no faster, and slower after some kernels (docs/performance.md). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +121,7 @@ typedef struct way {
 } way;
 
 static const way ways[] = {{4, true}, {1, true}, {2, true}, {8, true}, {1, false}, {4, false}};
-enum { WAY_COUNT = sizeof ways / sizeof *ways };
+enum { WAY_COUNT = sizeof ways / sizeof *ways, STREAMING_WAYS = 4 /* the first */ };
 
 /* The first way is the one where nothing is measured. */
 static size_t chosen[LIMIT_COUNT];
@@ -153,15 +154,16 @@ static mlxn_status add_spread(mlxn_device *device) {
     return status;
 }
 
-static size_t way_count(const mlxn_device_info *info) {
-    return info->gpu ? WAY_COUNT : 1;
+/* What only reads has no use for the ways that differ in their stores. */
+static size_t way_count(bench_limit limit, bool gpu) {
+    return !gpu ? 1 : limit == LIMIT_READ ? STREAMING_WAYS : WAY_COUNT;
 }
 
 mlxn_status bench_add_source_limits(mlxn_device *device, const mlxn_device_info *info) {
     mlxn_status status = add_spread(device);
     for (int limit = 0; limit < LIMIT_COUNT; limit++) {
         chosen[limit] = 0;
-        for (size_t i = 0; i < way_count(info) && status == MLXN_OK; i++) {
+        for (size_t i = 0; i < way_count((bench_limit)limit, info->gpu) && status == MLXN_OK; i++) {
             status = add(device, (bench_limit)limit, i);
         }
     }
@@ -210,8 +212,9 @@ mlxn_status bench_spread(mlxn_device *device, mlxn_buffer *pattern, mlxn_buffer 
 static mlxn_status calibrate(const bench_setting *setting, bench_limit limit, size_t bytes) {
     mlxn_encoder *encoders[WAY_COUNT] = {NULL};
     double medians[WAY_COUNT];
+    const size_t count = way_count(limit, true);
     mlxn_status status = MLXN_OK;
-    for (size_t i = 0; i < WAY_COUNT && status == MLXN_OK; i++) {
+    for (size_t i = 0; i < count && status == MLXN_OK; i++) {
         chosen[limit] = i;
         status = mlxn_encoder_create(setting->session->device, NULL, &encoders[i]);
         for (size_t k = 0; k < CALIBRATION_REPEATS && status == MLXN_OK; k++) {
@@ -219,20 +222,22 @@ static mlxn_status calibrate(const bench_setting *setting, bench_limit limit, si
         }
     }
     if (status == MLXN_OK) {
-        status = bench_time(encoders, WAY_COUNT, CALIBRATION_REPS, medians);
+        status = bench_time(encoders, count, CALIBRATION_REPS, medians);
     }
     chosen[limit] = 0;
-    for (size_t i = 1; i < WAY_COUNT && status == MLXN_OK; i++) {
+    for (size_t i = 1; i < count && status == MLXN_OK; i++) {
         chosen[limit] = medians[i] < medians[chosen[limit]] ? i : chosen[limit];
     }
-    for (size_t i = 0; i < WAY_COUNT; i++) {
+    for (size_t i = 0; i < count; i++) {
         mlxn_encoder_destroy(encoders[i]);
     }
     if (status == MLXN_OK) {
         const way *best = &ways[chosen[limit]];
-        printf("limit %-5s %8.2f GB/s: %d x 16 bytes a thread, %s\n", bench_limit_names[limit],
+        printf("limit %-5s %8.2f GB/s: %d x 16 bytes a thread%s\n", bench_limit_names[limit],
                (double)bytes * CALIBRATION_REPEATS / medians[chosen[limit]] * 1e-9, best->per_thread,
-               best->streaming ? "streaming" : "cached");
+               limit == LIMIT_READ ? ""
+               : best->streaming   ? ", streaming stores"
+                                   : ", ordinary stores");
     }
     return status;
 }

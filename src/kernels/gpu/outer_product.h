@@ -53,6 +53,9 @@ FN void multiply_line(u32 *words, float l, const float *r) {
 
 #if !BY_ROWS
 #define AHEAD 2 /* lines; more would take registers that other groups need */
+#if LINES % AHEAD != 0
+#error "LINES is a multiple of AHEAD"
+#endif
 
 /* A place in y, and a distance: mixed digits of batch item, row and column. */
 typedef struct place {
