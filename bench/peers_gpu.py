@@ -172,7 +172,7 @@ extern "C" __global__ void read4(const float4 *a, float4 *sink) {
     const unsigned long long first = blockIdx.x * 1024ull + threadIdx.x;
     float4 v[4];
     #pragma unroll
-    for (int k = 0; k < 4; k++) v[k] = *(a + first + 256 * k);
+    for (int k = 0; k < 4; k++) v[k] = a[first + 256 * k];
     float4 s = v[0];
     #pragma unroll
     for (int k = 1; k < 4; k++) { s.x += v[k].x; s.y += v[k].y; s.z += v[k].z; s.w += v[k].w; }
@@ -180,7 +180,7 @@ extern "C" __global__ void read4(const float4 *a, float4 *sink) {
 }
 extern "C" __global__ void triad(const float4 *a, const float4 *b, float4 *c) {
     const unsigned long long i = blockIdx.x * 256ull + threadIdx.x;
-    const float4 u = *(a + i), v = *(b + i);
+    const float4 u = a[i], v = b[i];
     __stcs(c + i, make_float4(u.x + v.x, u.y + v.y, u.z + v.z, u.w + v.w));
 }
 """
@@ -408,7 +408,7 @@ def overheads():
     """mlxn and the bare driver on kernels of 64 elements, each in a process of its own, in turns.
 
     What the host does takes a third longer on one processor core than on another, as its neighbours let it: both programs
-    of a round share a core, each round has another, and the ratio is the median of the rounds' own.
+    of a round share a core, rounds have different ones, and the ratio is the median of the rounds' own.
     """
     measures = (("host: encode and commit, of 1000 / a launch", "encoded_dispatch_seconds", "launch"),
                 ("one op and its wait", "encode_commit_wait_seconds", "launch_and_wait"),

@@ -90,6 +90,43 @@ FN void multiply_rows(u32 *words, const element *l, const float *r, u32 m) {
     }
     narrow_line(words, products);
 }
+
+/* A thread's lines from y[at] on, of one item of which a line holds several rows, m as above. What AHEAD lines take of lhs is
+ * read before the first is written. */
+FN void write_rows(GLOBAL element *y, const GLOBAL element *lhs, const GLOBAL element *rhs, i64 at, i64 total, u32 m) {
+    const u32 rows = THREADS * LINE / m; /* from a line to the next */
+    const GLOBAL element *from = lhs + quotient(at, (i64)m);
+    u32 words[4];
+    float r[LINE];
+    UNROLL
+    for (u32 k = 0; k < LINE; k++) {
+        r[k] = widen(rhs[k & (m - 1)]);
+    }
+    for (u32 done = 0; done < LINES; done += AHEAD) {
+        element l[AHEAD][LINE];
+        UNROLL
+        for (u32 line = 0; line < AHEAD; line++) {
+            const bool whole = at + line * (THREADS * LINE) + LINE <= total;
+            UNROLL
+            for (u32 k = 0; k < LINE; k++) {
+                l[line][k] = whole && k * m < LINE ? from[line * rows + k] : (element)0;
+            }
+        }
+        UNROLL
+        for (u32 line = 0; line < AHEAD; line++) {
+            if (at + LINE <= total) {
+                multiply_rows(words, l[line], r, m);
+                store_line(y + at, words);
+            } else {
+                for (u32 k = 0; at + k < total; k++) {
+                    y[at + k] = narrow(widen(from[k / m]) * widen(rhs[k & (m - 1)]));
+                }
+            }
+            at += THREADS * LINE;
+            from += rows;
+        }
+    }
+}
 #endif
 
 KERNEL(NAME, THREADS, 1)
@@ -155,37 +192,7 @@ KERNEL(NAME, THREADS, 1)
     i64 at = ((i64)GROUP * (THREADS * LINES) + THREAD) * LINE - before;
     const bool whole_lines = before == 0 && (c.m & (LINE - 1)) == 0 && ((u64)rhs & 15) == 0;
     if (before == 0 && c.m <= LINE && LINE % (u32)c.m == 0 && c.total == c.n * c.m) {
-        /* A line holds several rows of the one item. What AHEAD lines take of lhs is read before the first is written. */
-        const u32 m = (u32)c.m, rows = THREADS * LINE / m;
-        const GLOBAL element *from = lhs + quotient(at, c.m);
-        UNROLL
-        for (u32 k = 0; k < LINE; k++) {
-            r[k] = widen(rhs[k & (m - 1)]);
-        }
-        for (u32 done = 0; done < LINES; done += AHEAD) {
-            element l[AHEAD][LINE];
-            UNROLL
-            for (u32 line = 0; line < AHEAD; line++) {
-                const bool whole = at + line * (THREADS * LINE) + LINE <= c.total;
-                UNROLL
-                for (u32 k = 0; k < LINE; k++) {
-                    l[line][k] = whole && k * m < LINE ? from[line * rows + k] : (element)0;
-                }
-            }
-            UNROLL
-            for (u32 line = 0; line < AHEAD; line++) {
-                if (at + LINE <= c.total) {
-                    multiply_rows(words, l[line], r, m);
-                    store_line(y + at, words);
-                } else {
-                    for (u32 k = 0; at + k < c.total; k++) {
-                        y[at + k] = narrow(widen(from[k / m]) * widen(rhs[k & (m - 1)]));
-                    }
-                }
-                at += THREADS * LINE;
-                from += rows;
-            }
-        }
+        write_rows(y, lhs, rhs, at, c.total, (u32)c.m);
         return;
     }
     place here = place_of(at < 0 ? 0 : at, c.n, c.m);

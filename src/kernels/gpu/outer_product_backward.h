@@ -40,8 +40,9 @@
  * one way, as measured. */
 #define TWO_WAYS (PACK > 1 || LONGEST < 1024 || (ONE_LEAF && !WANT_ROWS))
 /* Whether load k of a batch passes the cache by. A cache full of lines that all do so is slower by 3 %, one that holds others
- * is not: one line of 16 stays, of a row its first, so that the cache is soon full of these, whatever it held before. Not so among the many writes
- * of few rows, where passing by costs time, nor in long rows of pairs of 16-bit elements, where staying does. */
+ * is not: one line of 16 stays, of a row its first, so that the cache is soon full of these, whatever it held before. Not so
+ * among the many writes of few rows, where passing by costs time, nor in long rows of pairs of 16-bit elements, where staying
+ * does. */
 #define PASSES(k) (!ONE_LEAF && ((PACK > 1 && LONGEST == 1024) || (k) / WORD % 16 != 0))
 #if PACK == WORD
 #define READ_PACK(there, k, from) read_word(there, PASSES(k), from)
