@@ -67,7 +67,7 @@ void fake_run_all(void);
  *     narrow(x, {by, n})          twice, in groups of at most 64 threads, with 1024 bytes of its own local memory
  * Those whose names begin with "own_" do the same. A kernel waits by itself for the one before it if its text says
  * "AWAIT();", in the dialect's sense, and it was compiled for 9.0 or later; the driver complains where another one is
- * started early. */
+ * started early, or one behind anything but a kernel. */
 typedef struct fake_constants {
     float by;
     unsigned n;

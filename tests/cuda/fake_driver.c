@@ -439,6 +439,8 @@ int cuLaunchKernelEx(const CUlaunchConfig *launch, CUfunction function, void **a
     if (launch->attribute_count != 1 || launch->attributes->id != 6 || launch->attributes->value.programmatic != 1 ||
         fake.capability < 90 || !((fake_kernel *)function)->awaits)
         fake_complain("a launch that is early and should not be");
+    if (!fake_may_start_early(fake_is(launch->stream, FAKE_STREAM)))
+        fake_complain("a launch that is early and stands behind what is no kernel");
     if (extra != NULL || !launch_fits((fake_kernel *)function, launch->grid, launch->group, launch->local_bytes))
         return leave(1);
     fake_launch(fake_is(launch->stream, FAKE_STREAM), (const fake_kernel *)function, arguments);

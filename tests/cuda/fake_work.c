@@ -253,6 +253,14 @@ void fake_launch(fake_object *stream, const fake_kernel *kernel, void **argument
     put(stream, (operation){.what = KERNEL, .made = call_of(kernel, arguments)});
 }
 
+/* Whether the stream has nothing to do, or a kernel last: that is all that a kernel waits for by itself. */
+bool fake_may_start_early(const fake_object *stream) {
+    bool may = true;
+    for (const operation *o = stream->first; o != NULL; o = o->next)
+        may = o->what == KERNEL || (may && o->what == RECORD);
+    return may;
+}
+
 /* ---- graphs: a node's handle is its number + 1 ---- */
 
 static void *add_node(fake_object *graph, node added, const size_t *after, size_t count) {

@@ -54,6 +54,7 @@ void fake_wait(fake_object *stream, fake_object *event);
 void fake_fill(fake_object *stream, void *at, size_t bytes);
 void fake_copy(fake_object *stream, void *to, const void *from, size_t bytes, bool from_host);
 void fake_launch(fake_object *stream, const fake_kernel *kernel, void **arguments);
+bool fake_may_start_early(const fake_object *stream);
 void fake_launch_graph(fake_object *stream, const fake_object *executable);
 
 fake_kernel *fake_find(const char *name);

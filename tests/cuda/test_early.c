@@ -100,15 +100,45 @@ static void once(const char *list, long early_launches, long launches, long edge
 static void test_which_start_early(void **state) {
     (void)state;
     open_all();
-    once("ooooo", 4, 1, 4, 5); /* the first of a list does not */
+    once("ooooo", 5, 0, 4, 5);
     once("uoooo", 4, 1, 4, 5); /* a user's in front will do */
-    once("oouoo", 3, 2, 3, 5); /* a user's behind does not */
+    once("oouoo", 4, 1, 3, 5); /* a user's behind does not */
     once("uuuuu", 0, 5, 0, 5);
-    once("oopjo", 4, 2, 2, 6); /* in a graph, neither of a wave of two, nor what is behind it */
-    once("pjooo", 4, 2, 3, 6);
-    once("ooooll", 3, 3, 3, 6); /* few groups that move much do not, */
+    once("oopjo", 5, 1, 2, 6); /* in a graph, neither of a wave of two, nor what is behind it */
+    once("pjooo", 5, 1, 3, 6);
+    once("ooooll", 4, 2, 3, 6); /* few groups that move much do not, */
     once("loooo", 4, 1, 4, 5);  /* though what is behind them may, */
-    once("ommmm", 4, 1, 4, 5);  /* and many do */
+    once("ommmm", 5, 0, 4, 5);  /* and many do */
+    close_all();
+}
+
+/* The first of a list starts early where its stream is known to have nothing to do: neither work of its own nor to wait
+ * for another's. */
+static void test_first(void **state) {
+    (void)state;
+    open_all();
+    mlxn_encoder *other = test_encoder(device);
+    cuda_record(encoder, "own_twice", &x, 1, 1);
+    cuda_record(other, "own_add", (mlxn_buffer *[]){x, y}, 2, 1);
+    set_to_zero(x);
+    calls(FAKE_LaunchKernelEx), calls(FAKE_LaunchKernel);
+    OK(mlxn_encoder_commit(encoder));
+    assert_int_equal(calls(FAKE_LaunchKernelEx), 1);
+    OK(mlxn_encoder_commit(encoder));
+    assert_int_equal(calls(FAKE_LaunchKernelEx), 0); /* it is not known whether that is done */
+    assert_int_equal(calls(FAKE_LaunchKernel), 1);
+    OK(mlxn_encoder_commit(other));
+    assert_int_equal(calls(FAKE_LaunchKernelEx), 0);
+    assert_int_equal(calls(FAKE_LaunchKernel), 1);
+    OK(mlxn_encoder_wait(other));
+    cuda_expect(y, 4);
+    OK(mlxn_encoder_commit_and_wait(encoder));
+    cuda_expect(x, 7);
+    assert_int_equal(calls(FAKE_LaunchKernel), 1); /* only the other was waited for */
+    OK(mlxn_encoder_commit_and_wait(encoder));
+    assert_int_equal(calls(FAKE_LaunchKernelEx), 1);
+    cuda_expect(x, 15);
+    mlxn_encoder_destroy(other);
     close_all();
 }
 
@@ -133,7 +163,7 @@ static void test_old(void **state) {
     mlxn_cuda = all;
     mlxn_cuda.GraphAddDependencies = NULL;
     open_all();
-    once("ooooo", 4, 1, 0, 5);
+    once("ooooo", 5, 0, 0, 5);
     close_all();
     mlxn_cuda = all;
 }
@@ -143,7 +173,7 @@ static void test_new(void **state) {
     (void)state;
     fake.capability = 100;
     open_all();
-    once("ooooo", 4, 1, 4, 5);
+    once("ooooo", 5, 0, 4, 5);
     close_all();
 }
 
@@ -158,8 +188,8 @@ static void test_refused(void **state) {
     fake.no_early = false;
     fake.no_early_graphs = true;
     open_all();
-    once("ooooo", 4, 1, 4, 10);
-    once("ooooo", 4, 1, 0, 5);
+    once("ooooo", 5, 0, 4, 10);
+    once("ooooo", 5, 0, 0, 5);
     close_all();
 }
 
@@ -169,10 +199,10 @@ static void test_no_graphs(void **state) {
     open_all();
     fake.no_graphs = true;
     const float expected = record("ooooo");
-    commit(expected, 4, 1, 0, 0);
-    commit(expected, 4, 1, 4, 10);
+    commit(expected, 5, 0, 0, 0);
+    commit(expected, 5, 0, 4, 10);
     fake.no_graphs = false;
-    once("ooooo", 4, 1, 4, 5);
+    once("ooooo", 5, 0, 4, 5);
     close_all();
 }
 
@@ -195,6 +225,7 @@ static void test_timed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_which_start_early, cuda_teardown),
+        cmocka_unit_test_teardown(test_first, cuda_teardown),
         cmocka_unit_test_teardown(test_old, cuda_teardown),
         cmocka_unit_test_teardown(test_new, cuda_teardown),
         cmocka_unit_test_teardown(test_refused, cuda_teardown),

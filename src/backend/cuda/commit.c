@@ -89,10 +89,10 @@ static bool gains_early(const mlxn_cuda_state *state, const mlxn_record *record)
     return mlxn_cuda_awaits(record) && (many || !moves_much(record));
 }
 
-static mlxn_status launch_all(mlxn_cuda_state *state, const mlxn_list *list, CUstream stream) {
+/* `idle`: the stream has nothing to do. Else the first dispatch stands behind whatever that is, which may be a wait. */
+static mlxn_status launch_all(mlxn_cuda_state *state, const mlxn_list *list, CUstream stream, bool idle) {
     for (size_t i = 0; i < list->count; i++) {
-        /* The first stands behind whatever else the stream has had to do and to wait for. */
-        const bool early = i > 0 && gains_early(state, list->records[i]);
+        const bool early = (i > 0 || idle) && gains_early(state, list->records[i]);
         const CUresult result = mlxn_cuda_launch(state, list->records[i], stream, early);
         if (result != CUDA_SUCCESS) {
             return mlxn_cuda_failed(state, "cuLaunchKernel", result);
@@ -214,7 +214,7 @@ static CUgraphExec make_graph(mlxn_device *device, const mlxn_list *list, const 
 }
 
 /* A graph pays from the second commit on; for timing from the first, since it leaves no gaps. */
-static mlxn_status launch(mlxn_device *device, const mlxn_list *list, mlxn_cuda_list *own, bool timing) {
+static mlxn_status launch(mlxn_device *device, const mlxn_list *list, mlxn_cuda_list *own, bool timing, bool idle) {
     mlxn_cuda_state *state = mlxn_cuda_state_of(device);
     const CUstream stream = state->streams[own->stream].stream;
     const mlxn_status status = timing ? make_events(device, state, own, list->count + 1) : MLXN_OK;
@@ -228,7 +228,7 @@ static mlxn_status launch(mlxn_device *device, const mlxn_list *list, mlxn_cuda_
         }
         own->direct = true;
     }
-    return timing ? launch_timed(state, list, own, stream) : launch_all(state, list, stream);
+    return timing ? launch_timed(state, list, own, stream) : launch_all(state, list, stream, idle);
 }
 
 /* With the context current. */
@@ -240,11 +240,12 @@ static mlxn_status commit(mlxn_device *device, const mlxn_list *list, mlxn_cuda_
     }
     pthread_mutex_lock(&state->lock);
     status = mlxn_cuda_order(state, own->stream, &own->ranges);
+    const bool idle = mlxn_cuda_is_idle(state, own->stream);
     pthread_mutex_unlock(&state->lock);
     if (status != MLXN_OK) {
         return status;
     }
-    status = launch(device, list, own, timing);
+    status = launch(device, list, own, timing, idle);
     /* Also where a launch has failed: those before it are on their way. They are put down behind the launches, so that a
      * thread that waits for the stream now does not take them for done. */
     own->commits++;

@@ -7,9 +7,9 @@
  * The wait is for the one kernel in front alone. That covers all before it: a kernel that was itself started early ends
  * only after its own wait, thus after the end of the one in front of it, and what has become visible to it is visible
  * to those that see what it has written. This goes back to a kernel that was started in the ordinary way, after the full
- * end of all that it is ordered behind: the first of a list, one behind several in a graph, and every user's kernel,
- * since a user's text does not wait. In front of a kernel that awaits a user's may stand: it lets the next one start by
- * its end. */
+ * end of all that it is ordered behind (the first of a list, one behind several in a graph, and every user's kernel,
+ * since a user's text does not wait), or to the first of a list whose stream had nothing to do or to wait for. In front of
+ * a kernel that awaits a user's may stand: it lets the next one start by its end. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -61,8 +61,13 @@ mlxn_status mlxn_cuda_order(mlxn_cuda_state *state, unsigned stream, const mlxn_
             return status;
         }
         own->waited[i] = other->issued;
+        own->issued++; /* the wait is work, too */
     }
     return MLXN_OK;
+}
+
+bool mlxn_cuda_is_idle(const mlxn_cuda_state *state, unsigned stream) {
+    return state->streams[stream].done == state->streams[stream].issued;
 }
 
 void mlxn_cuda_issued(mlxn_cuda_state *state, unsigned stream, const mlxn_cuda_ranges *ranges) {

@@ -143,6 +143,9 @@ void mlxn_cuda_add_range(mlxn_cuda_ranges *ranges, uintptr_t begin, uintptr_t en
 /* What is put into `stream` next will run after the work in flight elsewhere that conflicts with `ranges`. */
 mlxn_status mlxn_cuda_order(mlxn_cuda_state *state, unsigned stream, const mlxn_cuda_ranges *ranges);
 
+/* Whether all that was put into `stream` is known to be done, the waiting for other streams, too. */
+bool mlxn_cuda_is_idle(const mlxn_cuda_state *state, unsigned stream);
+
 /* Work that touches `ranges` was put into `stream`. */
 void mlxn_cuda_issued(mlxn_cuda_state *state, unsigned stream, const mlxn_cuda_ranges *ranges);
 
