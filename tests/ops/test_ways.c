@@ -106,6 +106,33 @@ static void forward(void **state) {
         {3, 500, 24, 0, 0, ALL},
         {40, 3, 40, 0, 0, ALL},
         {700, 1, 56, 0, 0, ALL},
+        /* Groups of lines that are all of one item: of rows shorter than a line, short and long, whole lines or not, from
+         * an aligned place on or not; and beside them groups of two items. */
+        {1, 30000, 3, 0, 0, ALL},
+        {1, 20000, 2, 0, 1, ALL},
+        {1, 20000, 1, 0, 3, ALL},
+        {1, 9000, 7, 1, 0, HALVES},
+        {1, 20000, 5, 0, 0, ALL},
+        {1, 5000, 20, 0, 0, ALL},
+        {1, 5000, 33, 3, 1, ALL},
+        {1, 600, 248, 0, 5, ALL},
+        {1, 600, 252, 0, 0, ALL},
+        {1, 600, 257, 0, 0, ALL},
+        {1, 300, 1000, 0, 1, ALL},
+        {1, 300, 1000, 5, 0, ALL},
+        {1, 101, 3001, 0, 0, ALL},
+        {1, 7, 30001, 1, 2, ALL},
+        {3, 20000, 3, 0, 0, ALL},
+        {3, 2000, 33, 0, 0, ALL},
+        {3, 100, 1003, 0, 1, ALL},
+        /* Rows so long that strips of columns come one after the other: several blocks of rows, lines, several items; and
+         * so few rows that a thread takes all. */
+        {1, 9, 2100000, 0, 0, F32},
+        {1, 33, 4200008, 0, 0, BF16},
+        {2, 9, 2100004, 0, 0, F32},
+        {1, 3, 2100001, 0, 0, F32},
+        {2, 3, 4200001, 1, 2, F16},
+        {1, 7, 2100000, 0, 0, F32},
         /* Lines within a row, over rows, over items and at both ends of y. */
         {1, 9, 1001, 0, 0, ALL},
         {2, 9, 2048, 0, 1, ALL},
@@ -211,27 +238,49 @@ static void small_gradients(void **state) {
         {1, 10405, 2, 0, ALL, EACH},
         {2, 10405, 1, 0, ALL, EACH},
         {2, 2061, 2, 1, ALL, EACH},
-        /* Up to 64: 1, 2, 4 and 8 leaves of an item at the same time, and more than these; pairs and single elements. */
+        /* Up to 32: 1, 2, 4 and 8 leaves of an item at the same time, and more than these; pairs and single elements. */
+        {5, 20, 32, 0, ALL, EACH},
+        {3, 64, 20, 0, ALL, EACH},
+        {3, 100, 32, 0, ALL, EACH},
+        {2, 250, 18, 0, ALL, EACH},
+        {2, 600, 24, 0, ALL, EACH},
+        {1, 1024, 32, 0, ALL, EACH},
+        {5, 50, 17, 0, ALL, EACH},
+        {2, 600, 31, 0, ALL, EACH},
+        {2, 301, 32, 1, ALL, EACH},
+        /* Up to 64. */
         {5, 20, 64, 0, ALL, EACH},
         {3, 64, 40, 0, ALL, EACH},
         {3, 100, 64, 0, ALL, EACH},
-        {2, 250, 18, 0, ALL, EACH},
+        {2, 250, 34, 0, ALL, EACH},
         {2, 600, 48, 0, ALL, EACH},
         {1, 1024, 64, 0, ALL, EACH},
-        {5, 50, 17, 0, ALL, EACH},
+        {5, 50, 33, 0, ALL, EACH},
         {2, 600, 63, 0, ALL, EACH},
         {2, 301, 64, 1, ALL, EACH},
+        /* Up to 128. */
+        {9, 20, 128, 0, ALL, EACH},
+        {3, 64, 66, 0, ALL, EACH},
+        {2, 600, 128, 0, ALL, EACH},
+        {3, 50, 65, 0, ALL, EACH},
+        {2, 301, 128, 1, ALL, EACH},
         /* Up to 256. */
         {9, 20, 256, 0, ALL, EACH},
-        {3, 64, 66, 0, ALL, EACH},
-        {3, 100, 130, 0, ALL, EACH},
+        {3, 64, 130, 0, ALL, EACH},
+        {3, 100, 200, 0, ALL, EACH},
         {2, 250, 254, 0, ALL, EACH},
         {2, 600, 256, 0, ALL, EACH},
-        {3, 50, 65, 0, ALL, EACH},
+        {3, 50, 129, 0, ALL, EACH},
         {2, 600, 255, 0, ALL, EACH},
         {2, 301, 256, 1, ALL, EACH},
-        /* Longer: one segment or more, the last whole or not. */
+        /* Up to 512, and longer ones where row sums are not wanted: one segment or more, the last whole or not. */
         {5, 40, 258, 0, ALL, EACH},
+        {3, 64, 512, 0, ALL, EACH},
+        {3, 50, 257, 0, ALL, EACH},
+        {2, 600, 511, 0, ALL, EACH},
+        {2, 301, 512, 1, ALL, EACH},
+        /* Longer. */
+        {5, 40, 514, 0, ALL, EACH},
         {2, 100, 1024, 0, ALL, EACH},
         {1, 250, 2048, 0, ALL, EACH},
         {3, 100, 1026, 0, ALL, EACH},
@@ -241,14 +290,41 @@ static void small_gradients(void **state) {
         {2, 65, 2048, 1, ALL, EACH},
         /* And of one leaf. */
         {1, 32, 1024, 0, ALL, EACH},
+        {1, 32, 512, 0, ALL, RHS},
         {3, 32, 602, 0, ALL, EACH},
         {5, 7, 2050, 0, ALL, EACH},
         {3, 31, 1023, 0, ALL, EACH},
-        {9, 17, 257, 0, ALL, EACH},
+        {9, 17, 257, 0, ALL, RHS},
+        {9, 17, 513, 0, ALL, EACH},
         {2, 32, 1026, 1, ALL, EACH},
     };
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         run_gradients(&shapes[s], MLXN_OVERWRITE, MLXN_ACCUMULATE);
+}
+
+/* Rows of words in one argument and not in another. */
+static void words_and_none(void **state) {
+    (void)state;
+    static const gradient_shape shapes[] = {
+        {1, 100, 20, 0, HALVES, EACH},
+        {2, 7, 514, 0, HALVES, EACH},
+        {1, 70, 1100, 0, HALVES, EACH},
+    };
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int d = MLXN_F16; d <= MLXN_BF16; d++)
+            for (int op = 0; op < 3; op++) {
+                const op_case c = {.op = mlxn_op_find(gradients[op]),
+                                   .dtype = (mlxn_dtype)d,
+                                   .lead_rank = 1,
+                                   .lead = {shapes[s].batch},
+                                   .n = shapes[s].n,
+                                   .m = shapes[s].m};
+                for (size_t argument = 1; argument < op_case_arguments(&c); argument++) {
+                    size_t shift[MLXN_MAX_ARGUMENTS] = {0};
+                    shift[argument] = 1;
+                    run(gradients[op], &c, shift);
+                }
+            }
 }
 
 /* Partial sums: of rows, of columns and of both in one dispatch; up to 32 a thread; more than one dispatch adds. */
@@ -288,18 +364,21 @@ static void busy_plans(void **state) {
         {2048, 2049, 2, 0, F32, LHS},   /* up to 2, 2 */
         {2048, 6145, 1, 0, F32, BOTH},  /* 4 */
         {2048, 4097, 1, 0, BF16, RHS},  /* 2 */
-        {1024, 513, 17, 0, F32, EACH},  /* up to 64, 8 rounds */
+        {1024, 513, 17, 0, F32, EACH},  /* up to 32, 8 rounds */
         {1024, 257, 19, 0, F32, BOTH},  /* 4 */
         {1024, 1025, 18, 0, F16, BOTH}, /* 8 */
         {1024, 513, 17, 0, BF16, BOTH}, /* 8, of single elements */
-        {1024, 257, 66, 0, F32, BOTH},  /* up to 256, 4 */
+        {1024, 513, 33, 0, F32, BOTH},  /* up to 64, 8 */
+        {1024, 257, 66, 0, F32, BOTH},  /* up to 128, 4 */
         {1024, 257, 66, 0, BF16, BOTH}, /* 2 */
         {1024, 257, 65, 0, F16, BOTH},  /* 4, of single elements */
+        {1024, 257, 130, 0, F16, BOTH}, /* up to 256, 2 */
         {4096, 257, 17, 0, F32, LHS},   /* 2, of rows alone */
-        {512, 513, 257, 0, F32, BOTH},  /* longer, 8 */
-        {512, 257, 257, 0, F32, RHS},   /* 8, the last ones empty */
-        {512, 257, 258, 0, BF16, RHS},  /* 4 */
-        {512, 129, 257, 0, F16, BOTH},  /* 4, of single elements */
+        {512, 257, 257, 0, F32, EACH},  /* up to 512, 4 */
+        {512, 257, 514, 0, BF16, RHS},  /* longer, 2 */
+        {512, 513, 513, 0, F32, BOTH},  /* 8 */
+        {512, 257, 513, 0, F32, RHS},   /* 4 */
+        {512, 129, 513, 0, F16, BOTH},  /* 4, of single elements */
     };
     if (test_on_cpu())
         skip();
@@ -311,10 +390,8 @@ static void busy_plans(void **state) {
 int main(void) {
     test_needs_device();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),
-        cmocka_unit_test(small_gradients),
-        cmocka_unit_test(many_parts),
-        cmocka_unit_test(busy_plans),
+        cmocka_unit_test(forward),    cmocka_unit_test(small_gradients), cmocka_unit_test(words_and_none),
+        cmocka_unit_test(many_parts), cmocka_unit_test(busy_plans),
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);
 }

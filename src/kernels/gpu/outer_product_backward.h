@@ -12,9 +12,11 @@
 #define STEPS (COLUMNS / 32)
 #define VALUES (STEPS * PACK) /* of a row and a lane */
 #define LEAF 32
-/* Columns' sums of long rows, which leave room for it, have two rows on their way. */
-#if LONGEST == 1024 && WANT_COLUMNS && !WANT_ROWS && PACK == 1 && !ONE_LEAF
-#define BATCH 2
+/* Rows that are on their way: as many as fill 32 registers, up to half a leaf. */
+#if PACK > 1 && WANT_COLUMNS && !WANT_ROWS && LONGEST == 512
+#define BATCH 1
+#elif STEPS == 1
+#define BATCH (LEAF / 2)
 #else
 #define BATCH (32 / STEPS)
 #endif
@@ -28,13 +30,13 @@
 #define AREA (LANES_AREA + LEAF)
 #define TURN ((COLUMNS + THREADS - 1) / THREADS) /* columns of a thread when column sums are added up */
 #define LEVELS 3
-/* As many as leave enough registers: of long rows 8 warps for column sums. */
-#if LONGEST < 1024
-#define GROUPS (WANT_COLUMNS && PACK > 1 ? 3 : 4)
-#elif WANT_COLUMNS
+/* As many as leave enough registers. */
+#if LONGEST == 1024 && WANT_COLUMNS
 #define GROUPS (PACK > 1 || !ONE_LEAF ? 256 / THREADS : 3)
+#elif WANT_ROWS && WANT_COLUMNS && (PACK > 1 || LONGEST == 512)
+#define GROUPS 3
 #else
-#define GROUPS (PACK > 1 ? 3 : 4)
+#define GROUPS (PACK > 1 && LONGEST == 1024 ? 3 : 4)
 #endif
 /* Whether reading a batch that is whole has a way of its own: it spares instructions, but long rows are read faster by the
  * one way, as measured. */
@@ -49,6 +51,9 @@
 #else
 #define READ_PACK(there, k, from) read_element(there, PASSES(k), from)
 #endif
+
+/* Of few rows, rhs is a good part of what is read; elsewhere words would take registers that are not there. */
+#define RHS_BY_WORDS (PACK > 1 && (!WANT_COLUMNS || ONE_LEAF))
 
 typedef struct constants {
     i64 n, m;
@@ -157,6 +162,14 @@ FN void push_sums(float *sums, LOCAL float *waiting, u32 round, u32 rounds) {
 #endif
 
 #if WANT_COLUMNS && ONE_LEAF
+FN void write_pack(GLOBAL element *to, const float *sums) {
+#if PACK > 1
+    *(GLOBAL u32 *)to = (u32)whole_sum(to, sums[0], false) | (u32)whole_sum(to, sums[1], false) << 16;
+#else
+    write_sum(to, sums[0], false);
+#endif
+}
+
 FN void write_columns(GLOBAL element *to, const float *sums, i32 columns, bool accumulate) {
     if (accumulate) {
         for (i32 t = 0; t < STEPS; t++) {
@@ -169,11 +182,8 @@ FN void write_columns(GLOBAL element *to, const float *sums, i32 columns, bool a
     } else {
         UNROLL
         for (i32 t = 0; t < STEPS; t++) {
-            UNROLL
-            for (i32 k = 0; k < PACK; k++) {
-                if (32 * t + k < columns) {
-                    write_sum(to + (32 * t + k), sums[t * PACK + k], false);
-                }
+            if (32 * t < columns) {
+                write_pack(to + 32 * t, sums + t * PACK);
             }
         }
     }
@@ -219,12 +229,21 @@ KERNEL(NAME, THREADS, GROUPS)
     float b[VALUES];
     UNROLL
     for (i32 t = 0; t < STEPS; t++) {
+#if RHS_BY_WORDS
+        const GLOBAL element *its = rhs + (item * c.m + segment * COLUMNS + lane * PACK + 32 * t);
+        const u32 word = read_word(32 * t < lane_columns, false, its);
+        UNROLL
+        for (i32 k = 0; k < PACK; k++) {
+            b[t * PACK + k] = widen_word(word, k);
+        }
+#else
         UNROLL
         for (i32 k = 0; k < PACK; k++) {
             const i32 column = 32 * t + k, near = column < lane_columns ? column : lane_columns - 1;
             const element of = rhs[item * c.m + segment * COLUMNS + lane * PACK + near];
             b[t * PACK + k] = column < lane_columns ? widen(of) : 0.0f;
         }
+#endif
     }
 #else
     const float *b = 0;

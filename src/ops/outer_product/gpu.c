@@ -14,11 +14,11 @@
     static const char *const name##_##dtype[] = {OWN(name, dtype, defines), mlxn_text_dtypes, mlxn_text_sums, __VA_ARGS__, NULL};
 #define TEXTS(name, ...) TEXT(name, f32, __VA_ARGS__) TEXT(name, f16, __VA_ARGS__) TEXT(name, bf16, __VA_ARGS__)
 
-/* Of the gradients there is a kernel for each of some lengths of rows, up to which it serves. Longer ones than 16 also have
- * one in the 16-bit types for elements that do not lie in pairs, "odd", and some of them one for matrices of a single leaf of
- * rows, "leaf". */
+/* Of the gradients there is a kernel for each power of two up to the longest, of the rows up to which it serves. Longer ones
+ * than 16 also have one in the 16-bit types for elements that do not lie in pairs, "odd", and the longest with column sums
+ * one for matrices of a single leaf of rows, "leaf". */
 #define BACKWARD_THREADS 128
-#define WIDE_THREADS 64 /* for column sums of the longest */
+#define WIDE_THREADS 64 /* for both sums of the longest */
 #define BACKWARD_DEFINES(wanted, length, threads) \
     "#define THREADS " TEXT_OF(threads) "\n#define LONGEST " #length "\n" wanted
 #define NARROW_TEXT(name, wanted, length) TEXTS(name##_##length, BACKWARD_DEFINES(wanted, length, BACKWARD_THREADS), \
@@ -30,25 +30,29 @@
 #define VARIANT(name, kind, wanted, length, threads, leaf) \
     VARIANT_TEXT(TEXTS, name##_##kind##length, wanted, length, threads, leaf, WORD) \
     VARIANT_TEXT(TEXTS_16, name##_odd##kind##length, wanted, length, threads, leaf, 1)
-#define BACKWARD(name, wanted, threads) \
+#define BACKWARD(name, wanted) \
     NARROW_TEXT(name, wanted, 2) NARROW_TEXT(name, wanted, 4) NARROW_TEXT(name, wanted, 8) NARROW_TEXT(name, wanted, 16) \
-    VARIANT(name, , wanted, 64, BACKWARD_THREADS, 0) VARIANT(name, , wanted, 256, BACKWARD_THREADS, 0) \
-    VARIANT(name, , wanted, 1024, threads, 0)
+    VARIANT(name, , wanted, 32, BACKWARD_THREADS, 0) VARIANT(name, , wanted, 64, BACKWARD_THREADS, 0) \
+    VARIANT(name, , wanted, 128, BACKWARD_THREADS, 0) VARIANT(name, , wanted, 256, BACKWARD_THREADS, 0) \
+    VARIANT(name, , wanted, 512, BACKWARD_THREADS, 0)
 #define WANTED(rows, columns) "#define WANT_ROWS " #rows "\n#define WANT_COLUMNS " #columns "\n"
 
 #define FORWARD_THREADS 256
 #define FORWARD_ROWS 8 /* that a thread writes, at most */
 #define FORWARD_LINES 8
-#define FORWARD_TEXTS(name, by_rows) TEXTS(name, "#define THREADS " TEXT_OF(FORWARD_THREADS) "\n#define ROWS " \
-    TEXT_OF(FORWARD_ROWS) "\n#define LINES " TEXT_OF(FORWARD_LINES) "\n#define BY_ROWS " #by_rows "\n", mlxn_text_outer_product)
-FORWARD_TEXTS(outer_product_by_rows, 1)
-FORWARD_TEXTS(outer_product_by_lines, 0)
+#define FORWARD_TEXTS(name, ...) TEXTS(name, "#define THREADS " TEXT_OF(FORWARD_THREADS) "\n#define ROWS " \
+    TEXT_OF(FORWARD_ROWS) "\n#define LINES " TEXT_OF(FORWARD_LINES) "\n", mlxn_text_outer_product, __VA_ARGS__)
+FORWARD_TEXTS(outer_product_by_rows, mlxn_text_outer_product_by_rows)
+FORWARD_TEXTS(outer_product_by_lines, mlxn_text_outer_product_lines, mlxn_text_outer_product_by_lines)
+FORWARD_TEXTS(outer_product_by_items, mlxn_text_outer_product_lines, mlxn_text_outer_product_by_items)
 #define FINISH_THREADS 256
 TEXTS(outer_product_finish, "#define THREADS " TEXT_OF(FINISH_THREADS) "\n", mlxn_text_outer_product_finish)
-BACKWARD(outer_product_backward_lhs, WANTED(1, 0), BACKWARD_THREADS)
-BACKWARD(outer_product_backward_rhs, WANTED(0, 1), WIDE_THREADS)
-BACKWARD(outer_product_backward, WANTED(1, 1), WIDE_THREADS)
-VARIANT(outer_product_backward_rhs, leaf, WANTED(0, 1), 1024, BACKWARD_THREADS, 1)
+BACKWARD(outer_product_backward_lhs, WANTED(1, 0))
+BACKWARD(outer_product_backward_rhs, WANTED(0, 1))
+BACKWARD(outer_product_backward, WANTED(1, 1))
+VARIANT(outer_product_backward_lhs, , WANTED(1, 0), 1024, BACKWARD_THREADS, 0)
+VARIANT(outer_product_backward, , WANTED(1, 1), 1024, WIDE_THREADS, 0)
+VARIANT(outer_product_backward_rhs, leaf, WANTED(0, 1), 512, BACKWARD_THREADS, 1)
 VARIANT(outer_product_backward, leaf, WANTED(1, 1), 1024, BACKWARD_THREADS, 1)
 
 #define KERNEL(name, dtype) {#name "_" #dtype, name##_##dtype},
@@ -57,15 +61,19 @@ VARIANT(outer_product_backward, leaf, WANTED(1, 1), 1024, BACKWARD_THREADS, 1)
     KERNELS(name##_##length) KERNEL(name##_odd##length, f16) KERNEL(name##_odd##length, bf16)
 #define BACKWARD_KERNELS(name) \
     KERNELS(name##_2) KERNELS(name##_4) KERNELS(name##_8) KERNELS(name##_16) \
-    VARIANT_KERNELS(name, 64) VARIANT_KERNELS(name, 256) VARIANT_KERNELS(name, 1024)
+    VARIANT_KERNELS(name, 32) VARIANT_KERNELS(name, 64) VARIANT_KERNELS(name, 128) \
+    VARIANT_KERNELS(name, 256) VARIANT_KERNELS(name, 512)
 static const mlxn_gpu_kernel kernels[] = {
     KERNELS(outer_product_by_rows)
     KERNELS(outer_product_by_lines)
+    KERNELS(outer_product_by_items)
     KERNELS(outer_product_finish)
     BACKWARD_KERNELS(outer_product_backward_lhs)
     BACKWARD_KERNELS(outer_product_backward_rhs)
     BACKWARD_KERNELS(outer_product_backward)
-    VARIANT_KERNELS(outer_product_backward_rhs, leaf1024)
+    VARIANT_KERNELS(outer_product_backward_lhs, 1024)
+    VARIANT_KERNELS(outer_product_backward, 1024)
+    VARIANT_KERNELS(outer_product_backward_rhs, leaf512)
     VARIANT_KERNELS(outer_product_backward, leaf1024)
 };
 /* clang-format on */
@@ -105,28 +113,80 @@ typedef struct forward_constants {
     int64_t n, m, total, tiles, blocks;
     uint32_t across_log2, rows, straight;
     int64_t step_item, step_row, step_column;
+    int64_t strip, across, down, strip_bytes;
     uint32_t ahead_log2;
     int64_t ahead_each, ahead_lhs, ahead_rhs;
 } forward_constants;
 
-/* Groups that read `lhs_each` bytes of lhs each, of `lhs` in all, or `rhs_each` of rhs; 0: what others read too. What fits a
- * cache anyhow need not be read ahead. */
-static void plan_ahead(forward_constants *c, int64_t lhs_each, int64_t lhs, int64_t rhs_each, int64_t rhs) {
-    enum { TOGETHER = 1 << 19, LITTLE = 1 << 20 };
+/* Groups that read `lhs_each` bytes of lhs each, of `lhs` in all, or `rhs_each` of rhs; 0: what others read too. For
+ * `together` bytes at most they are read for at once. What fits a cache anyhow need not be read ahead. */
+static void plan_ahead(forward_constants *c, int64_t together, int64_t lhs_each, int64_t lhs, int64_t rhs_each,
+                       int64_t rhs) {
+    enum { LITTLE = 1 << 20 };
     const int64_t each = lhs_each > 0 ? lhs_each : rhs_each, all = lhs_each > 0 ? lhs : rhs;
     if (each > 0 && all > LITTLE) {
         c->ahead_each = each;
         c->ahead_lhs = lhs_each > 0 ? lhs : 0;
         c->ahead_rhs = lhs_each > 0 ? 0 : rhs;
-        while (c->ahead_log2 < 20 && each << (c->ahead_log2 + 1) <= TOGETHER) {
+        while (c->ahead_log2 < 20 && each << (c->ahead_log2 + 1) <= together) {
             c->ahead_log2++;
         }
     }
 }
 
+/* Whether a row of rhs is too long to stay in a cache while the next rows of y are written. */
+static bool is_far(const mlxn_op_call *call) {
+    enum { FAR = 4 << 20 };
+    return call->m * (int64_t)mlxn_dtype_size(call->dtype) > FAR;
+}
+
+/* Of so many groups as it returns `across` write side by side, `each` bytes of a row. */
+static int64_t plan_strips(forward_constants *c, int64_t groups, int64_t across, int64_t each) {
+    enum { STRIP = 2 << 20 };
+    c->strip = STRIP / each;
+    c->strip_bytes = STRIP;
+    c->across = across;
+    c->down = divide_up(groups, across);
+    return c->across * c->down;
+}
+
 /* How many rows a thread writes, as measured. */
-static int64_t forward_rows(int64_t across, int64_t size) {
-    return size == 2 ? (across == 1 ? 4 : FORWARD_ROWS) : across <= 4 ? 2 : 4;
+static int64_t forward_rows(const mlxn_op_call *call, int64_t across) {
+    if (is_far(call)) {
+        return minimum(call->n, FORWARD_ROWS);
+    }
+    return mlxn_dtype_size(call->dtype) == 2 ? (across == 1 ? 4 : FORWARD_ROWS) : across <= 4 ? 2 : 4;
+}
+
+/* Plans the kernel by_rows, of rows of so many lines, and returns its groups. */
+static int64_t plan_rows(const mlxn_op_call *call, int64_t row_lines, forward_constants *c) {
+    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), lhs = c->n * call->batch * size;
+    const int64_t across = minimum(row_lines, FORWARD_THREADS), step = FORWARD_THREADS / across;
+    while (1 << c->across_log2 < across) {
+        c->across_log2++;
+    }
+    c->tiles = divide_up(row_lines, FORWARD_THREADS);
+    c->rows = (uint32_t)forward_rows(call, across);
+    c->blocks = divide_up(c->n, c->rows * step);
+    c->straight = call->batch == 1 && c->tiles == 1;
+    plan_ahead(c, 512 << 10, c->tiles == 1 ? c->rows * step * size : 0, lhs, c->blocks == 1 ? across * 16 : 0,
+               c->m * call->batch * size);
+    const int64_t groups = call->batch * c->blocks * c->tiles;
+    return is_far(call) && c->blocks > 1 ? plan_strips(c, groups, c->tiles, across * 16) : groups;
+}
+
+/* Plans the other kernels. */
+static int64_t plan_lines(const mlxn_op_call *call, bool by_items, forward_constants *c) {
+    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), line = 16 / size, together = FORWARD_THREADS * line;
+    const int64_t n = c->n, m = c->m, elements = together * FORWARD_LINES;
+    c->step_item = together / m / n;
+    c->step_row = together / m % n;
+    c->step_column = together % m;
+    const int64_t each = elements / m * size; /* as measured: for as many groups as run at the same time, and more */
+    plan_ahead(c, minimum(2 << 20, 2048 * each), each, n * call->batch * size, 0, 0);
+    /* One line more than the total has: the first may begin before it. */
+    const int64_t groups = divide_up(divide_up(c->total, line) + 1, FORWARD_THREADS * FORWARD_LINES);
+    return is_far(call) && by_items && n > 1 ? plan_strips(c, groups, divide_up(m, elements), elements * size) : groups;
 }
 
 mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call *call) {
@@ -134,34 +194,19 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
                                  mlxn_slice_of(call->arguments[1], MLXN_READ),
                                  mlxn_slice_of(call->arguments[2], MLXN_WRITE)};
     const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), line = 16 / size, row_lines = call->m / line;
-    const int64_t n = call->n, m = call->m, lhs = call->batch * n * size, rhs = call->batch * m * size;
+    const int64_t n = call->n, m = call->m;
     forward_constants c = {.n = n, .m = m, .total = call->batch * n * m};
-    const bool aligned = (mlxn_slice_begin(&slices[1]) | mlxn_slice_begin(&slices[2])) % 16 == 0 && m % line == 0;
-    /* A group has lines of one item alone there, which tiny matrices would not fill. */
+    const bool aligned_rhs = mlxn_slice_begin(&slices[1]) % 16 == 0, aligned_y = mlxn_slice_begin(&slices[2]) % 16 == 0;
+    /* A group has lines of one item alone by rows, which tiny matrices would not fill. */
     const bool fills = call->batch == 1 || n * row_lines >= FORWARD_THREADS;
-    const bool by_rows = aligned && fills && (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines);
-    const kernel_name name = name_of(op, call, by_rows ? "by_rows" : "by_lines");
-    int64_t groups;
-    if (by_rows) {
-        const int64_t across = minimum(row_lines, FORWARD_THREADS), step = FORWARD_THREADS / across;
-        while (1 << c.across_log2 < across) {
-            c.across_log2++;
-        }
-        c.tiles = divide_up(row_lines, FORWARD_THREADS);
-        c.rows = (uint32_t)forward_rows(across, size);
-        c.blocks = divide_up(n, c.rows * step);
-        c.straight = call->batch == 1 && c.tiles == 1;
-        groups = call->batch * c.blocks * c.tiles;
-        plan_ahead(&c, c.tiles == 1 ? c.rows * step * size : 0, lhs, c.blocks == 1 ? across * 16 : 0, rhs);
-    } else {
-        const int64_t group = FORWARD_THREADS * line;
-        c.step_item = group / m / n;
-        c.step_row = group / m % n;
-        c.step_column = group % m;
-        /* One line more than the total has: the first may begin before it. */
-        groups = divide_up(divide_up(c.total, line) + 1, FORWARD_THREADS * FORWARD_LINES);
-        plan_ahead(&c, group * FORWARD_LINES / m * size, lhs, 0, 0);
-    }
+    const bool by_rows = aligned_rhs && aligned_y && m % line == 0 && fills &&
+                         (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines);
+    /* Lines of several whole rows have a way by lines. */
+    const bool rows_of_line = aligned_y && call->batch == 1 && line % m == 0;
+    const int64_t group = FORWARD_THREADS * FORWARD_LINES * line;
+    const bool by_items = !rows_of_line && n * m >= 2 * group && m <= INT32_MAX;
+    const int64_t groups = by_rows ? plan_rows(call, row_lines, &c) : plan_lines(call, by_items, &c);
+    const kernel_name name = name_of(op, call, by_rows ? "by_rows" : by_items ? "by_items" : "by_lines");
     return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = name.text,
                                                                 .slices = slices,
                                                                 .slice_count = 3,
@@ -178,9 +223,8 @@ enum {
     SEGMENT = 1024, /* of a row's sum, in the canonical order, */
     LEAF = 32,      /* and rows of a leaf of a column's */
     LEVELS = 3,     /* of a group's tree of rounds */
-    SHORT = 256,    /* the lengths up to which kernels serve */
-    SHORTEST = 64,
-    NARROW = 16,
+    COLUMNS = 512,  /* the longest kernel where row sums are not wanted */
+    NARROW = 16,    /* up to here kernels take several rows at a time */
     NARROWEST = 2,
 };
 
@@ -351,19 +395,21 @@ typedef struct choice {
     bool adds; /* columns' sums of leaves below each other, in local memory */
 } choice;
 
-static choice choose_kernel(const mlxn_op_call *call, bool columns) {
-    const int64_t m = call->m;
+/* Whether the rows of m elements that begin there come as words of 4 bytes. */
+static bool is_in_words(const mlxn_op_call *call, const mlxn_buffer *rows) {
+    const mlxn_slice its = mlxn_slice_of(rows, MLXN_READ);
+    return mlxn_slice_begin(&its) % 4 == 0 && call->m * (int64_t)mlxn_dtype_size(call->dtype) % 4 == 0;
+}
+
+static choice choose_kernel(const mlxn_op_call *call, const mlxn_buffer *rhs, const mlxn_buffer *drhs) {
+    const int64_t m = call->m, longest = rhs != NULL ? SEGMENT : COLUMNS;
     choice its = {.narrow = m <= NARROW};
-    its.length = its.narrow      ? power_from(m > NARROWEST ? m : NARROWEST)
-                 : m <= SHORTEST ? SHORTEST
-                 : m <= SHORT    ? SHORT
-                                 : SEGMENT;
-    /* Rows come as words of 4 bytes, if elements lie so: then a row takes fewer lanes. */
-    const mlxn_slice dy = mlxn_slice_of(call->arguments[0], MLXN_READ);
-    const int64_t row_bytes = m * (int64_t)mlxn_dtype_size(call->dtype);
-    its.odd = !its.narrow && (mlxn_slice_begin(&dy) % 4 != 0 || row_bytes % 4 != 0);
-    its.leaf = columns && call->n <= LEAF && its.length == SEGMENT;
-    its.adds = columns && !its.leaf;
+    its.length = minimum(power_from(m > NARROWEST ? m : NARROWEST), longest);
+    /* In words, a row takes fewer lanes. */
+    its.odd = !its.narrow && !(is_in_words(call, call->arguments[0]) && (rhs == NULL || is_in_words(call, rhs)) &&
+                               (drhs == NULL || is_in_words(call, drhs)));
+    its.leaf = drhs != NULL && call->n <= LEAF && its.length == longest;
+    its.adds = drhs != NULL && !its.leaf;
     return its;
 }
 
@@ -376,7 +422,8 @@ static bool are_small(const mlxn_op_call *call, const mlxn_buffer *gradients) {
 
 mlxn_status mlxn_outer_product_gpu_gradients(const mlxn_op *op, const mlxn_op_call *call, const mlxn_buffer *dlhs,
                                              const mlxn_buffer *drhs) {
-    const choice its = choose_kernel(call, drhs != NULL);
+    const mlxn_buffer *rhs = dlhs != NULL ? call->arguments[op->info.input_count - 1] : NULL;
+    const choice its = choose_kernel(call, rhs, drhs);
     const uint32_t threads = its.adds && its.length == SEGMENT ? WIDE_THREADS : BACKWARD_THREADS;
     const int64_t teams = threads / (its.odd ? 32 : 8 * (int64_t)mlxn_dtype_size(call->dtype));
     const size_t local = its.narrow ? 32 << 10 : backward_local_bytes(teams, its.length, its.adds);
