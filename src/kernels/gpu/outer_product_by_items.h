@@ -1,7 +1,8 @@
 /* The outer product of items that have many groups' worth of lines: a thread takes LINES lines of y, THREADS lines apart. Those
  * of a group that are whole and of one item have ways of their own, each from the element on that stands in `column` of the
- * row that *l belongs to. What AHEAD lines take of lhs and from afar is read before the first is written. */
-#define AHEAD 2 /* lines */
+ * row that *l belongs to. What AHEAD lines take of lhs and from afar is read before the first is written, and what
+ * ALIGNED_AHEAD lines take that are lines of rhs. */
+#define AHEAD 2
 #define ALIGNED_AHEAD 4
 #if LINES % ALIGNED_AHEAD != 0
 #error "LINES is a multiple of ALIGNED_AHEAD"
@@ -73,31 +74,7 @@ FN void load_copy(float *r, LOCAL const element *copies, u32 column) {
     widen_line(r, words);
 }
 
-FN void write_short(GLOBAL element *y, const GLOBAL element *l, LOCAL const element *copies, u32 column,
-                    const constants *c) {
-    u32 words[4];
-    float r[LINE];
-    for (u32 done = 0; done < LINES; done += AHEAD) {
-        u32 columns[AHEAD];
-        element first[AHEAD], second[AHEAD];
-        UNROLL
-        for (u32 line = 0; line < AHEAD; line++) {
-            columns[line] = column;
-            first[line] = l[0];
-            second[line] = l[column + LINE > (u32)c->m ? 1 : 0];
-            step_over(&column, &l, c);
-        }
-        UNROLL
-        for (u32 line = 0; line < AHEAD; line++) {
-            load_copy(r, copies, columns[line]);
-            multiply_two(words, first[line], second[line], (u32)c->m - columns[line], r);
-            store_line(y, words);
-            y += THREADS * LINE;
-        }
-    }
-}
-
-/* The same of rows shorter than a line. */
+/* Rows shorter than a line. */
 FN void write_shortest(GLOBAL element *y, const GLOBAL element *l, LOCAL const element *copies, u32 column,
                        const constants *c) {
     u32 words[4];
@@ -173,8 +150,9 @@ FN void widen_elements(float *r, const u32 *raw, const GLOBAL element *rhs, u32 
 #endif
 }
 
-FN void write_long(GLOBAL element *y, const GLOBAL element *l, const GLOBAL element *rhs, u32 column,
-                   const constants *c) {
+/* Rows of a line or more: short ones by the copies, long ones from rhs itself. */
+FN void write_longer(GLOBAL element *y, const GLOBAL element *l, const GLOBAL element *rhs, LOCAL const element *copies,
+                     bool is_short, u32 column, const constants *c) {
     const u32 m = (u32)c->m;
     u32 words[4];
     float r[LINE];
@@ -184,14 +162,20 @@ FN void write_long(GLOBAL element *y, const GLOBAL element *l, const GLOBAL elem
         UNROLL
         for (u32 line = 0; line < AHEAD; line++) {
             columns[line] = column;
-            read_elements(raw[line], rhs, column, m);
+            if (!is_short) {
+                read_elements(raw[line], rhs, column, m);
+            }
             first[line] = l[0];
             second[line] = l[column + LINE > m ? 1 : 0];
             step_over(&column, &l, c);
         }
         UNROLL
         for (u32 line = 0; line < AHEAD; line++) {
-            widen_elements(r, raw[line], rhs, columns[line], m);
+            if (is_short) {
+                load_copy(r, copies, columns[line]);
+            } else {
+                widen_elements(r, raw[line], rhs, columns[line], m);
+            }
             multiply_two(words, first[line], second[line], m - columns[line], r);
             store_line(y, words);
             y += THREADS * LINE;
@@ -227,8 +211,8 @@ KERNEL(NAME, THREADS, 5)
     } else if (c.m < LINE) {
         write_shortest(y + at, l, its_copies, (u32)here.column, &c);
     } else if (c.m <= SHORT) {
-        write_short(y + at, l, its_copies, (u32)here.column, &c);
+        write_longer(y + at, l, its_rhs, its_copies, true, (u32)here.column, &c);
     } else {
-        write_long(y + at, l, its_rhs, (u32)here.column, &c);
+        write_longer(y + at, l, its_rhs, its_copies, false, (u32)here.column, &c);
     }
 }
