@@ -10,7 +10,8 @@ typedef int i32;
 typedef ulong u64;
 typedef long i64;
 
-#define FN static inline
+/* PoCL 3.1 loses local memory in functions that it does not inline. */
+#define FN static inline __attribute__((always_inline))
 #define FN_RARE static __attribute__((noinline))
 #define TABLE __constant
 /* Compilers for CPUs take minutes over what is unrolled; those for GPUs unroll short loops by themselves. */
