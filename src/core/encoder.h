@@ -38,7 +38,7 @@ typedef struct mlxn_recording {
     const char *kernel;
     const mlxn_slice *slices; /* at most MLXN_MAX_BINDINGS */
     size_t slice_count;
-    const void *constants; /* at most MLXN_MAX_CONSTANT_BYTES */
+    const void *constants; /* copied; a user's are limited to MLXN_MAX_CONSTANT_BYTES, the library's own are not */
     size_t constant_bytes;
     uint64_t grid[3];     /* each at least 1 */
     uint32_t group[3];    /* GPU threads; 0 on the CPU */

@@ -124,6 +124,10 @@ static void forward(void **state) {
         {1, 7, 30001, 1, 2, ALL},
         {3, 20000, 3, 0, 0, ALL},
         {3, 2000, 33, 0, 0, ALL},
+        /* An item ends within a group's last line; y ends with a whole group and begins within a line. */
+        {2, 983, 25, 0, 0, F32},
+        {2, 983, 50, 0, 0, HALVES},
+        {1, 64, 1024, 0, 1, ALL},
         {3, 100, 1003, 0, 1, ALL},
         /* Rows so long that strips of columns come one after the other: several blocks of rows, lines, several items; and
          * so few rows that a thread takes all. */
@@ -291,6 +295,7 @@ static void small_gradients(void **state) {
         /* And of one leaf. */
         {1, 32, 1024, 0, ALL, EACH},
         {1, 32, 512, 0, ALL, RHS},
+        {1, 33, 1024, 0, ALL, EACH}, /* one row more */
         {3, 32, 602, 0, ALL, EACH},
         {5, 7, 2050, 0, ALL, EACH},
         {3, 31, 1023, 0, ALL, EACH},
