@@ -92,6 +92,8 @@ FN void set_words(u32 *words, uint4 v) {
     words[3] = v.w;
 }
 FN void load_line(u32 *words, const void *p) { set_words(words, *(const uint4 *)p); }
+/* What is not read again need not be held on to. */
+FN void load_line_last(u32 *words, const void *p) { set_words(words, __ldcs((const uint4 *)p)); }
 FN void load_local_line(u32 *words, const void *p) { set_words(words, *(const uint4 *)p); }
 FN void store_local_line(void *p, const u32 *words) {
     *(uint4 *)p = make_uint4(words[0], words[1], words[2], words[3]);

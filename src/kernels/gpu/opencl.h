@@ -64,6 +64,7 @@ FN void prefetch_bytes(const __global void *p) { prefetch((const __global uchar 
 
 /* 16 bytes at once, from and to an aligned address. */
 FN void load_line(u32 *words, const __global void *p) { vstore4(*(const __global uint4 *)p, 0, words); }
+FN void load_line_last(u32 *words, const __global void *p) { load_line(words, p); }
 FN void load_local_line(u32 *words, const __local void *p) { vstore4(*(const __local uint4 *)p, 0, words); }
 FN void store_local_line(__local void *p, const u32 *words) { *(__local uint4 *)p = vload4(0, words); }
 FN void store_line(__global void *p, const u32 *words) { *(__global uint4 *)p = vload4(0, words); }

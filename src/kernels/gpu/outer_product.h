@@ -10,14 +10,15 @@ typedef struct constants {
     i64 strip;                            /* groups side by side in a strip of columns, 0: there is one strip */
     i64 across, down;                     /* of them, all groups */
     i64 strip_bytes;                      /* of rhs */
-    /* Groups, a power of two, that are read for at once; what one reads of lhs or rhs that none before it has; all of it. */
-    u32 ahead_log2;
-    i64 ahead_each; /* bytes, 0: none is read ahead */
-    i64 ahead_lhs, ahead_rhs;
+    /* What 2^ahead_log2 groups read of lhs or rhs is read for them at once, by those of as many groups before them that come
+     * from number ahead_first on: ahead_bytes in all, of which each group reads ahead_each that none before it has, 0: none is
+     * read ahead. */
+    u32 ahead_log2, ahead_first, ahead_of_rhs;
+    i64 ahead_each, ahead_bytes;
 } constants;
 
-/* A read from memory among writes holds these up, so it is better that many come together. Of the groups that run at about
- * the same time, the first PARTS bring closer what the next will read, a part each. */
+/* A read from memory among writes holds these up, so it is better that many come together. Groups that run at about the same
+ * time bring closer what later ones will read, in PARTS parts. */
 #define PARTS 128
 FN void read_part(const GLOBAL u8 *from, i64 bytes, i64 begin, i64 each) {
     for (i64 at = begin + THREAD * 128; at < begin + each && at < bytes; at += THREADS * 128) {
@@ -25,20 +26,15 @@ FN void read_part(const GLOBAL u8 *from, i64 bytes, i64 begin, i64 each) {
     }
 }
 
-/* For each 2^ahead_log2 groups in a row. */
-FN void read_these_ahead(const GLOBAL u8 *from, i64 bytes, const constants *c) {
-    const u32 groups = 1u << c->ahead_log2;
-    const i64 each = ((i64)c->ahead_each << c->ahead_log2) / PARTS;
-    const i64 next = ((i64)(GROUP >> c->ahead_log2) + 1) * each * PARTS;
-    for (u32 part = (u32)GROUP & (groups - 1); part < PARTS; part += groups) {
-        read_part(from, bytes, next + part * each, each);
-    }
-}
-
 FN void read_ahead(const GLOBAL element *lhs, const GLOBAL element *rhs, const constants *c) {
-    if (c->ahead_each > 0) {
-        read_these_ahead((const GLOBAL u8 *)lhs, c->ahead_lhs, c);
-        read_these_ahead((const GLOBAL u8 *)rhs, c->ahead_rhs, c);
+    const u32 groups = 1u << c->ahead_log2, in = (u32)GROUP & (groups - 1);
+    if (c->ahead_each > 0 && in >= c->ahead_first) {
+        const GLOBAL u8 *from = (const GLOBAL u8 *)(c->ahead_of_rhs != 0 ? rhs : lhs);
+        const i64 together = c->ahead_each << c->ahead_log2, each = together / PARTS;
+        const i64 next = ((i64)(GROUP >> c->ahead_log2) + 1) * together;
+        for (u32 part = in - c->ahead_first; part < PARTS; part += groups - c->ahead_first) {
+            read_part(from, c->ahead_bytes, next + part * each, each);
+        }
     }
 }
 

@@ -43,7 +43,11 @@ KERNEL(NAME, THREADS, 5)
         for (u32 k = 0; k < ROWS; k++) {
             l[k] = k < c.rows && row + k * step < c.n ? widen(from[k * step]) : 0.0f;
         }
-        load_line(words, rhs + (item * c.m + column));
+        if (c.blocks == 1) {
+            load_line_last(words, rhs + (item * c.m + column));
+        } else {
+            load_line(words, rhs + (item * c.m + column));
+        }
         widen_line(r, words);
         GLOBAL element *to = y + ((item * c.n + row) * c.m + column);
         UNROLL

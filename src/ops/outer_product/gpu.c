@@ -114,23 +114,24 @@ typedef struct forward_constants {
     uint32_t across_log2, rows, straight;
     int64_t step_item, step_row, step_column;
     int64_t strip, across, down, strip_bytes;
-    uint32_t ahead_log2;
-    int64_t ahead_each, ahead_lhs, ahead_rhs;
+    uint32_t ahead_log2, ahead_first, ahead_of_rhs;
+    int64_t ahead_each, ahead_bytes;
 } forward_constants;
 
-/* Groups that read `lhs_each` bytes of lhs each, of `lhs` in all, or `rhs_each` of rhs; 0: what others read too. For
- * `together` bytes at most they are read for at once. What fits a cache anyhow need not be read ahead. */
-static void plan_ahead(forward_constants *c, int64_t together, int64_t lhs_each, int64_t lhs, int64_t rhs_each,
-                       int64_t rhs) {
-    enum { LITTLE = 1 << 20 };
-    const int64_t each = lhs_each > 0 ? lhs_each : rhs_each, all = lhs_each > 0 ? lhs : rhs;
-    if (each > 0 && all > LITTLE) {
-        c->ahead_each = each;
-        c->ahead_lhs = lhs_each > 0 ? lhs : 0;
-        c->ahead_rhs = lhs_each > 0 ? 0 : rhs;
-        while (c->ahead_log2 < 20 && each << (c->ahead_log2 + 1) <= together) {
+/* Each group writes `written` bytes, and reads `each` of an argument's `bytes` that none before it has. These are read for many
+ * groups at once, and shortly before: so that they are still there, and what is written between two bursts is as much as
+ * keeps the memory busy. What fits a cache anyhow need not be read ahead. */
+static void plan_ahead(forward_constants *c, bool of_rhs, int64_t bytes, int64_t each, int64_t written) {
+    enum { LITTLE = 1 << 20, TOGETHER = 4 << 20, BETWEEN = 64 << 20, BEFORE = 4 << 20 }; /* as measured */
+    if (bytes > LITTLE && each > 0) {
+        while (each << (c->ahead_log2 + 1) <= TOGETHER && written << (c->ahead_log2 + 1) <= BETWEEN) {
             c->ahead_log2++;
         }
+        const int64_t groups = (int64_t)1 << c->ahead_log2, last = divide_up(BEFORE, written);
+        c->ahead_first = (uint32_t)(groups > last ? groups - last : 0);
+        c->ahead_of_rhs = of_rhs;
+        c->ahead_each = each;
+        c->ahead_bytes = bytes;
     }
 }
 
@@ -153,14 +154,14 @@ static int64_t plan_strips(forward_constants *c, int64_t groups, int64_t across,
 /* How many rows a thread writes, as measured. */
 static int64_t forward_rows(const mlxn_op_call *call, int64_t across) {
     if (is_far(call)) {
-        return minimum(call->n, FORWARD_ROWS);
+        return divide_up(call->n, divide_up(call->n, FORWARD_ROWS));
     }
     return mlxn_dtype_size(call->dtype) == 2 ? (across == 1 ? 4 : FORWARD_ROWS) : across <= 4 ? 2 : 4;
 }
 
 /* Plans the kernel by_rows, of rows of so many lines, and returns its groups. */
 static int64_t plan_rows(const mlxn_op_call *call, int64_t row_lines, forward_constants *c) {
-    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), lhs = c->n * call->batch * size;
+    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype);
     const int64_t across = minimum(row_lines, FORWARD_THREADS), step = FORWARD_THREADS / across;
     while (1 << c->across_log2 < across) {
         c->across_log2++;
@@ -169,8 +170,12 @@ static int64_t plan_rows(const mlxn_op_call *call, int64_t row_lines, forward_co
     c->rows = (uint32_t)forward_rows(call, across);
     c->blocks = divide_up(c->n, c->rows * step);
     c->straight = call->batch == 1 && c->tiles == 1;
-    plan_ahead(c, 512 << 10, c->tiles == 1 ? c->rows * step * size : 0, lhs, c->blocks == 1 ? across * 16 : 0,
-               c->m * call->batch * size);
+    const int64_t written = c->rows * (int64_t)FORWARD_THREADS * 16;
+    if (c->tiles == 1) {
+        plan_ahead(c, false, c->n * call->batch * size, c->rows * step * size, written);
+    } else if (c->blocks == 1) {
+        plan_ahead(c, true, c->m * call->batch * size, FORWARD_THREADS * 16, written);
+    }
     const int64_t groups = call->batch * c->blocks * c->tiles;
     return is_far(call) && c->blocks > 1 ? plan_strips(c, groups, c->tiles, across * 16) : groups;
 }
@@ -182,8 +187,7 @@ static int64_t plan_lines(const mlxn_op_call *call, bool by_items, forward_const
     c->step_item = together / m / n;
     c->step_row = together / m % n;
     c->step_column = together % m;
-    const int64_t each = elements / m * size; /* as measured: for as many groups as run at the same time, and more */
-    plan_ahead(c, minimum(2 << 20, 2048 * each), each, n * call->batch * size, 0, 0);
+    plan_ahead(c, false, n * call->batch * size, elements / m * size, elements * size);
     /* One line more than the total has: the first may begin before it. */
     const int64_t groups = divide_up(divide_up(c->total, line) + 1, FORWARD_THREADS * FORWARD_LINES);
     return is_far(call) && by_items && n > 1 ? plan_strips(c, groups, divide_up(m, elements), elements * size) : groups;
