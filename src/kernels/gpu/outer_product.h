@@ -8,8 +8,8 @@ typedef struct constants {
     u32 straight;                         /* one item, and a group's lines lie together */
     i64 step_item, step_row, step_column; /* what THREADS lines are */
     i64 strip;                            /* groups side by side in a strip of columns, 0: there is one strip */
-    i64 across, down;                     /* of them, all groups */
-    i64 strip_bytes;                      /* of rhs */
+    i64 across, down; /* groups side by side and below each other: of these, the last may find nothing to write */
+    i64 strip_bytes;  /* of rhs */
     /* What 2^ahead_log2 groups read of lhs or rhs is read for them at once, by those of as many groups before them that come
      * from number ahead_first on: ahead_bytes in all, of which each group reads ahead_each that none before it has, 0: none is
      * read ahead. */

@@ -55,7 +55,7 @@ FN void write_aligned(GLOBAL element *y, const GLOBAL element *l, const GLOBAL e
 /* Of short rows: a row of rhs, and from its end on again, lies in local memory LINE times, copy s from element s on, so that
  * LINE elements from any one on are a line of one of the copies. */
 #define PITCH THREADS
-#define SHORT (PITCH - LINE)
+#define SHORT (PITCH - LINE) /* up to here a copy, a line longer than the row, has room */
 
 FN void copy_rhs(LOCAL element *copies, const GLOBAL element *rhs, u32 m) {
     if (THREAD < m + LINE) {
@@ -109,7 +109,8 @@ FN void write_shortest(GLOBAL element *y, const GLOBAL element *l, LOCAL const e
     }
 }
 
-/* Of long rows: the elements of a line, or in 16 bits, of one that lies in a single row, the words that hold them. */
+/* Of long rows: the elements of a line, or in 16 bits, of one that lies in a single row, the words that hold them: these may
+ * begin before rhs or end behind it, by an element of the same word. */
 #define RAW (WORD == 1 ? LINE : LINE / 2 + 1)
 FN void read_elements(u32 *raw, const GLOBAL element *rhs, u32 column, u32 m) {
 #if WORD == 1

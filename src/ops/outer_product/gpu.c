@@ -141,7 +141,7 @@ static bool is_far(const mlxn_op_call *call) {
     return call->m * (int64_t)mlxn_dtype_size(call->dtype) > FAR;
 }
 
-/* Of so many groups as it returns `across` write side by side, `each` bytes of a row. */
+/* For at least `groups` groups, of which `across` write side by side, `each` bytes of a row. Returns how many they are. */
 static int64_t plan_strips(forward_constants *c, int64_t groups, int64_t across, int64_t each) {
     enum { STRIP = 2 << 20 };
     c->strip = STRIP / each;
