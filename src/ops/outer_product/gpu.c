@@ -119,12 +119,14 @@ typedef struct forward_constants {
 } forward_constants;
 
 /* Each group writes `written` bytes, and reads `each` of an argument's `bytes` that none before it has. These are read for many
- * groups at once, and shortly before: so that they are still there, and what is written between two bursts is as much as
- * keeps the memory busy. What fits a cache anyhow need not be read ahead. */
-static void plan_ahead(forward_constants *c, bool of_rhs, int64_t bytes, int64_t each, int64_t written) {
-    enum { LITTLE = 1 << 20, TOGETHER = 4 << 20, BETWEEN = 64 << 20, BEFORE = 4 << 20 }; /* as measured */
+ * groups at once, `together` bytes at most, and shortly before: so that they are still there, and what is written between two
+ * bursts is as much as keeps the memory busy. What fits a cache anyhow need not be read ahead. */
+enum { TOGETHER = 4 << 20 };
+static void plan_ahead(forward_constants *c, bool of_rhs, int64_t bytes, int64_t each, int64_t written,
+                       int64_t together) {
+    enum { LITTLE = 1 << 20, BETWEEN = 64 << 20, BEFORE = 4 << 20 }; /* as measured */
     if (bytes > LITTLE && each > 0) {
-        while (each << (c->ahead_log2 + 1) <= TOGETHER && written << (c->ahead_log2 + 1) <= BETWEEN) {
+        while (each << (c->ahead_log2 + 1) <= together && written << (c->ahead_log2 + 1) <= BETWEEN) {
             c->ahead_log2++;
         }
         const int64_t groups = (int64_t)1 << c->ahead_log2, last = divide_up(BEFORE, written);
@@ -170,11 +172,12 @@ static int64_t plan_rows(const mlxn_op_call *call, int64_t row_lines, forward_co
     c->rows = (uint32_t)forward_rows(call, across);
     c->blocks = divide_up(c->n, c->rows * step);
     c->straight = call->batch == 1 && c->tiles == 1;
-    const int64_t written = c->rows * (int64_t)FORWARD_THREADS * 16;
-    if (c->tiles == 1) {
-        plan_ahead(c, false, c->n * call->batch * size, c->rows * step * size, written);
-    } else if (c->blocks == 1) {
-        plan_ahead(c, true, c->m * call->batch * size, FORWARD_THREADS * 16, written);
+    const bool of_rhs = c->tiles > 1;
+    if (!of_rhs || c->blocks == 1) {
+        const int64_t bytes = (of_rhs ? c->m : c->n) * call->batch * size, uses = of_rhs ? c->n : c->m;
+        const int64_t each = of_rhs ? FORWARD_THREADS * 16 : c->rows * step * size;
+        const int64_t together = uses >= 4 && uses < 8 ? 2 * TOGETHER : TOGETHER; /* as measured */
+        plan_ahead(c, of_rhs, bytes, each, c->rows * (int64_t)FORWARD_THREADS * 16, together);
     }
     const int64_t groups = call->batch * c->blocks * c->tiles;
     return is_far(call) && c->blocks > 1 ? plan_strips(c, groups, c->tiles, across * 16) : groups;
@@ -187,7 +190,7 @@ static int64_t plan_lines(const mlxn_op_call *call, bool by_items, forward_const
     c->step_item = together / m / n;
     c->step_row = together / m % n;
     c->step_column = together % m;
-    plan_ahead(c, false, n * call->batch * size, elements / m * size, elements * size);
+    plan_ahead(c, false, n * call->batch * size, elements / m * size, elements * size, TOGETHER);
     /* One line more than the total has: the first may begin before it. */
     const int64_t groups = divide_up(divide_up(c->total, line) + 1, FORWARD_THREADS * FORWARD_LINES);
     return is_far(call) && by_items && n > 1 ? plan_strips(c, groups, divide_up(m, elements), elements * size) : groups;
