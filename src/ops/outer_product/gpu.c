@@ -118,10 +118,11 @@ typedef struct forward_constants {
     int64_t ahead_each, ahead_bytes;
 } forward_constants;
 
+enum { TOGETHER = 4 << 20 }; /* bytes that are read for at once, mostly */
+
 /* Each group writes `written` bytes, and reads `each` of an argument's `bytes` that none before it has. These are read for many
  * groups at once, `together` bytes at most, and shortly before: so that they are still there, and what is written between two
  * bursts is as much as keeps the memory busy. What fits a cache anyhow need not be read ahead. */
-enum { TOGETHER = 4 << 20 };
 static void plan_ahead(forward_constants *c, bool of_rhs, int64_t bytes, int64_t each, int64_t written,
                        int64_t together) {
     enum { LITTLE = 1 << 20, BETWEEN = 64 << 20, BEFORE = 4 << 20 }; /* as measured */
