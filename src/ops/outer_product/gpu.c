@@ -30,12 +30,21 @@
 #define VARIANT(name, kind, wanted, length, threads, leaf) \
     VARIANT_TEXT(TEXTS, name##_##kind##length, wanted, length, threads, leaf, WORD) \
     VARIANT_TEXT(TEXTS_16, name##_odd##kind##length, wanted, length, threads, leaf, 1)
-#define BACKWARD(name, wanted) \
-    NARROW_TEXT(name, wanted, 2) NARROW_TEXT(name, wanted, 4) NARROW_TEXT(name, wanted, 8) NARROW_TEXT(name, wanted, 16) \
-    VARIANT(name, , wanted, 32, BACKWARD_THREADS, 0) VARIANT(name, , wanted, 64, BACKWARD_THREADS, 0) \
-    VARIANT(name, , wanted, 128, BACKWARD_THREADS, 0) VARIANT(name, , wanted, 256, BACKWARD_THREADS, 0) \
-    VARIANT(name, , wanted, 512, BACKWARD_THREADS, 0)
 #define WANTED(rows, columns) "#define WANT_ROWS " #rows "\n#define WANT_COLUMNS " #columns "\n"
+#define LENGTHS(narrow, variant, name, wanted) \
+    narrow(name, wanted, 2) narrow(name, wanted, 4) narrow(name, wanted, 8) narrow(name, wanted, 16) \
+    variant(name, , wanted, 32, BACKWARD_THREADS, 0) variant(name, , wanted, 64, BACKWARD_THREADS, 0) \
+    variant(name, , wanted, 128, BACKWARD_THREADS, 0) variant(name, , wanted, 256, BACKWARD_THREADS, 0) \
+    variant(name, , wanted, 512, BACKWARD_THREADS, 0)
+#define GRADIENTS(narrow, variant) \
+    LENGTHS(narrow, variant, outer_product_backward_lhs, WANTED(1, 0)) \
+    LENGTHS(narrow, variant, outer_product_backward_rhs, WANTED(0, 1)) \
+    LENGTHS(narrow, variant, outer_product_backward, WANTED(1, 1)) \
+    variant(outer_product_backward_lhs, , WANTED(1, 0), 1024, BACKWARD_THREADS, 0) \
+    variant(outer_product_backward, , WANTED(1, 1), 1024, WIDE_THREADS, 0) \
+    variant(outer_product_backward_rhs, leaf, WANTED(0, 1), 512, BACKWARD_THREADS, 1) \
+    variant(outer_product_backward, leaf, WANTED(1, 1), 1024, BACKWARD_THREADS, 1)
+GRADIENTS(NARROW_TEXT, VARIANT)
 
 #define FORWARD_THREADS 256
 #define FORWARD_ROWS 8 /* that a thread writes, at most */
@@ -47,34 +56,18 @@ FORWARD_TEXTS(outer_product_by_lines, mlxn_text_outer_product_lines, mlxn_text_o
 FORWARD_TEXTS(outer_product_by_items, mlxn_text_outer_product_lines, mlxn_text_outer_product_by_items)
 #define FINISH_THREADS 256
 TEXTS(outer_product_finish, "#define THREADS " TEXT_OF(FINISH_THREADS) "\n", mlxn_text_outer_product_finish)
-BACKWARD(outer_product_backward_lhs, WANTED(1, 0))
-BACKWARD(outer_product_backward_rhs, WANTED(0, 1))
-BACKWARD(outer_product_backward, WANTED(1, 1))
-VARIANT(outer_product_backward_lhs, , WANTED(1, 0), 1024, BACKWARD_THREADS, 0)
-VARIANT(outer_product_backward, , WANTED(1, 1), 1024, WIDE_THREADS, 0)
-VARIANT(outer_product_backward_rhs, leaf, WANTED(0, 1), 512, BACKWARD_THREADS, 1)
-VARIANT(outer_product_backward, leaf, WANTED(1, 1), 1024, BACKWARD_THREADS, 1)
 
 #define KERNEL(name, dtype) {#name "_" #dtype, name##_##dtype},
 #define KERNELS(name) KERNEL(name, f32) KERNEL(name, f16) KERNEL(name, bf16)
-#define VARIANT_KERNELS(name, length) \
-    KERNELS(name##_##length) KERNEL(name##_odd##length, f16) KERNEL(name##_odd##length, bf16)
-#define BACKWARD_KERNELS(name) \
-    KERNELS(name##_2) KERNELS(name##_4) KERNELS(name##_8) KERNELS(name##_16) \
-    VARIANT_KERNELS(name, 32) VARIANT_KERNELS(name, 64) VARIANT_KERNELS(name, 128) \
-    VARIANT_KERNELS(name, 256) VARIANT_KERNELS(name, 512)
+#define NARROW_KERNELS(name, wanted, length) KERNELS(name##_##length)
+#define VARIANT_KERNELS(name, kind, wanted, length, threads, leaf) \
+    KERNELS(name##_##kind##length) KERNEL(name##_odd##kind##length, f16) KERNEL(name##_odd##kind##length, bf16)
 static const mlxn_gpu_kernel kernels[] = {
     KERNELS(outer_product_by_rows)
     KERNELS(outer_product_by_lines)
     KERNELS(outer_product_by_items)
     KERNELS(outer_product_finish)
-    BACKWARD_KERNELS(outer_product_backward_lhs)
-    BACKWARD_KERNELS(outer_product_backward_rhs)
-    BACKWARD_KERNELS(outer_product_backward)
-    VARIANT_KERNELS(outer_product_backward_lhs, 1024)
-    VARIANT_KERNELS(outer_product_backward, 1024)
-    VARIANT_KERNELS(outer_product_backward_rhs, leaf512)
-    VARIANT_KERNELS(outer_product_backward, leaf1024)
+    GRADIENTS(NARROW_KERNELS, VARIANT_KERNELS)
 };
 /* clang-format on */
 const mlxn_gpu_kernels mlxn_outer_product_gpu = {kernels, sizeof kernels / sizeof *kernels};
