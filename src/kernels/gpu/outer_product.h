@@ -5,11 +5,11 @@ typedef struct constants {
     i64 blocks;      /* of an item: groups below each other */
     u32 across_log2; /* lines of a row that a group writes side by side */
     u32 rows;
-    u32 straight;                         /* one item, and a group's lines lie together */
+    u32 straight; /* one item, and by rows a group's lines lie together, by lines a line is whole rows */
     i64 step_item, step_row, step_column; /* what THREADS lines are */
     i64 strip;                            /* groups side by side in a strip of columns, 0: there is one strip */
     i64 across, down; /* groups side by side and below each other: of these, the last may find nothing to write */
-    i64 strip_bytes;  /* of rhs */
+    i64 strip_bytes;  /* of rhs, that is read in front of a strip; 0: none */
     /* What 2^ahead_log2 groups read of lhs or rhs is read for them at once, by those of as many groups before them that come
      * from number ahead_first on: ahead_bytes in all, of which each group reads ahead_each that none before it has, 0: none is
      * read ahead. */
@@ -46,7 +46,7 @@ FN i64 place_in_strips(const GLOBAL element *rhs, const constants *c) {
     }
     const i64 strip = quotient((i64)GROUP, c->strip * c->down), in = (i64)GROUP - strip * c->strip * c->down;
     const i64 first = strip * c->strip, width = c->across - first < c->strip ? c->across - first : c->strip;
-    if (in < PARTS && c->total == c->n * c->m) {
+    if (in < PARTS) {
         const i64 each = c->strip_bytes / PARTS;
         read_part((const GLOBAL u8 *)rhs, c->m * (i64)sizeof(element), ((strip + 1) * PARTS + in) * each, each);
     }

@@ -191,12 +191,12 @@ KERNEL(NAME, THREADS, 5)
     OPEN(element, y);
     AWAIT();
     read_ahead(lhs, rhs, &c);
-    const i64 before = (i64)((u64)y & 15) / (16 / LINE);
+    const i64 before = elements_before(y);
     const i64 first = place_in_strips(rhs, &c) * (THREADS * LINES * LINE) - before;
     const i64 end = first + THREADS * LINES * LINE, at = first + (i64)THREAD * LINE, of_item = c.n * c.m;
     const bool of_one =
         first >= 0 && end <= c.total && (c.total == of_item || quotient(first, of_item) == quotient(end - 1, of_item));
-    const bool aligned = before == 0 && (c.m & (LINE - 1)) == 0 && ((u64)rhs & 15) == 0;
+    const bool aligned = are_lines_of(rhs, before, c.m);
     const place here = place_of(at < 0 ? 0 : at, c.n, c.m);
     const GLOBAL element *l = lhs + (here.item * c.n + here.row), *its_rhs = rhs + here.item * c.m;
     LOCAL_LINES(copies, (LINE * PITCH * sizeof(element)));

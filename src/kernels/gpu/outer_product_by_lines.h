@@ -58,9 +58,9 @@ KERNEL(NAME, THREADS, 1)
     OPEN(element, y);
     AWAIT();
     read_ahead(lhs, rhs, &c);
-    const i64 before = (i64)((u64)y & 15) / (16 / LINE);
+    const i64 before = elements_before(y);
     const i64 at = ((i64)GROUP * (THREADS * LINES) + THREAD) * LINE - before;
-    if (before == 0 && c.m <= LINE && LINE % (u32)c.m == 0 && c.total == c.n * c.m) {
+    if (c.straight != 0) {
         write_rows(y, lhs, rhs, at, c.total, (u32)c.m);
     } else {
         write_lines(y, lhs, rhs, at, before, &c);

@@ -24,13 +24,21 @@ FN void move(place *at, i64 items, i64 rows, i64 columns, i64 n, i64 m) {
     at->item += items + next_item;
 }
 
+/* Elements by which the first line begins before y. */
+FN i64 elements_before(const GLOBAL element *y) { return (i64)((u64)y & 15) / (16 / LINE); }
+
+/* Whether lines of y are lines of rhs. */
+FN bool are_lines_of(const GLOBAL element *rhs, i64 before, i64 m) {
+    return before == 0 && (m & (LINE - 1)) == 0 && ((u64)rhs & 15) == 0;
+}
+
 /* A thread's lines from y[at] on. The first of all may begin `before` elements in front of y, and the last end behind it. */
 FN void write_lines(GLOBAL element *y, const GLOBAL element *lhs, const GLOBAL element *rhs, i64 at, i64 before,
                     const constants *c) {
     u32 words[4];
     float r[LINE];
     place here = place_of(at < 0 ? 0 : at, c->n, c->m);
-    const bool whole_lines = before == 0 && (c->m & (LINE - 1)) == 0 && ((u64)rhs & 15) == 0;
+    const bool whole_lines = are_lines_of(rhs, before, c->m);
     for (i32 line = 0; line < LINES && at < c->total; line++) {
         if (whole_lines) { /* and all of it inside, since LINE divides the total */
             load_line(words, rhs + (here.item * c->m + here.column));

@@ -141,7 +141,7 @@ static bool is_far(const mlxn_op_call *call) {
 static int64_t plan_strips(forward_constants *c, int64_t groups, int64_t across, int64_t each) {
     enum { STRIP = 2 << 20 };
     c->strip = STRIP / each;
-    c->strip_bytes = STRIP;
+    c->strip_bytes = c->total == c->n * c->m ? STRIP : 0;
     c->across = across;
     c->down = divide_up(groups, across);
     return c->across * c->down;
@@ -202,10 +202,11 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
     const bool fills = call->batch == 1 || n * row_lines >= FORWARD_THREADS;
     const bool by_rows = aligned_rhs && aligned_y && m % line == 0 && fills &&
                          (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines);
-    /* Lines of several whole rows have a way by lines. */
+    /* Lines of whole rows have a way by lines. */
     const bool rows_of_line = aligned_y && call->batch == 1 && line % m == 0;
     const int64_t group = FORWARD_THREADS * FORWARD_LINES * line;
     const bool by_items = !rows_of_line && n * m >= 2 * group && m <= INT32_MAX;
+    c.straight = rows_of_line; /* by rows, plan_rows says */
     const int64_t groups = by_rows ? plan_rows(call, row_lines, &c) : plan_lines(call, by_items, &c);
     const kernel_name name = name_of(op, call, by_rows ? "by_rows" : by_items ? "by_items" : "by_lines");
     return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = name.text,
