@@ -179,11 +179,11 @@ static int64_t plan_rows(const mlxn_op_call *call, int64_t row_lines, forward_co
 
 /* Plans the other kernels. */
 static int64_t plan_lines(const mlxn_op_call *call, bool by_items, forward_constants *c) {
-    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), line = 16 / size, together = FORWARD_THREADS * line;
-    const int64_t n = c->n, m = c->m, elements = together * FORWARD_LINES;
-    c->step_item = together / m / n;
-    c->step_row = together / m % n;
-    c->step_column = together % m;
+    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), line = 16 / size, step = FORWARD_THREADS * line;
+    const int64_t n = c->n, m = c->m, elements = step * FORWARD_LINES;
+    c->step_item = step / m / n;
+    c->step_row = step / m % n;
+    c->step_column = step % m;
     plan_ahead(c, false, n * call->batch * size, elements / m * size, elements * size, TOGETHER);
     /* One line more than the total has: the first may begin before it. */
     const int64_t groups = divide_up(divide_up(c->total, line) + 1, FORWARD_THREADS * FORWARD_LINES);
