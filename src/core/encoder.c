@@ -271,6 +271,7 @@ mlxn_status mlxn_encoder_record(mlxn_encoder *encoder, const mlxn_recording *rec
     record->kernel = kernel;
     record->constant_bytes = (uint32_t)recording->constant_bytes;
     record->local_bytes = recording->local_bytes;
+    record->resident_groups = recording->resident_groups;
     memcpy(record->call.grid, recording->grid, sizeof record->call.grid);
     memcpy(record->group, recording->group, sizeof record->group);
     record->groups = recording->grid[0] * recording->grid[1] * recording->grid[2];

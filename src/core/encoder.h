@@ -20,7 +20,7 @@ typedef struct mlxn_record {
     uint64_t cost;        /* bytes moved, about: what decides how the work is shared out */
     uint64_t nanoseconds; /* of the last commit, where timing is on */
     uint32_t group[3];
-    uint32_t local_bytes;
+    uint32_t local_bytes, resident_groups;
     uint32_t slice_count;
     bool barrier; /* must see the results of the dispatches before it; without, it may run beside those since
                      the last barrier */
@@ -43,7 +43,10 @@ typedef struct mlxn_recording {
     uint64_t grid[3];     /* each at least 1 */
     uint32_t group[3];    /* GPU threads; 0 on the CPU */
     uint32_t local_bytes; /* GPU: local memory of a group that the kernel does not declare itself */
-    uint64_t cost;        /* bytes read and written */
+    /* GPU: so many groups, at most, a multiprocessor is to work on at a time, if the device can be held to it; 0: as many as it
+     * has room for. */
+    uint32_t resident_groups;
+    uint64_t cost; /* bytes read and written */
 } mlxn_recording;
 
 /* The whole of a buffer as a slice. */

@@ -177,8 +177,14 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     case 76:
         *value = fake.capability % 10;
         break;
+    case 81:
+        *value = 228 << 10;
+        break;
     case 97:
         *value = 227 << 10;
+        break;
+    case 111:
+        *value = 1 << 10;
         break;
     default:
         return leave(1);

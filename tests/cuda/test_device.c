@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend/cuda/driver.h"
+#include "backend/cuda/state.h"
 #include "cuda_test.h"
 #include "support/allocation.h"
 #include "support/environment.h"
@@ -230,6 +230,59 @@ static void test_limits(void **state) {
     dispatch_fails("add", "takes 3 arguments, the dispatch gives 2", EXTENTS(1, 1, 1), THREADS(1, 1, 1), 0, 8);
     dispatch_fails("twice", "argument 1 of the kernel has 8 bytes, the constants has 16", EXTENTS(1, 1, 1),
                    THREADS(1, 1, 1), 0, 16);
+}
+
+static void record_residents(const char *kernel, uint32_t residents, uint32_t local, int count) {
+    const mlxn_slice slice = mlxn_slice_of(x, MLXN_READ_WRITE);
+    const fake_constants constants = {1, 64};
+    OK(mlxn_encoder_reset(encoder));
+    for (int i = 0; i < count; i++)
+        OK(mlxn_encoder_record(encoder, &(mlxn_recording){.kernel = kernel,
+                                                          .slices = &slice,
+                                                          .slice_count = 1,
+                                                          .constants = &constants,
+                                                          .constant_bytes = sizeof constants,
+                                                          .grid = {1, 1, 1},
+                                                          .group = {64, 1, 1},
+                                                          .local_bytes = local,
+                                                          .resident_groups = residents}));
+}
+
+/* Groups that a multiprocessor is to have a number of share its 228 KiB, where each takes 1 KiB beside its own. Of a user's
+ * kernel that declares 1 KiB and of the library's, which is launched early; launched, and in a graph. */
+static void test_resident_groups(void **state) {
+    (void)state;
+    enum { KIB = 1024 };
+    static const struct {
+        uint32_t residents, local;
+        unsigned users, librarys;
+    } cases[] = {{0, 0, 0, 0},
+                 {0, 512, 512, 512},
+                 {1, 0, 226 * KIB, 227 * KIB},
+                 {2, 0, 112 * KIB, 113 * KIB},
+                 {3, 0, 74 * KIB, 75 * KIB},
+                 {7, 0, 228 * KIB / 7 - 2 * KIB, 228 * KIB / 7 - KIB},
+                 {4, 512, 55 * KIB, 56 * KIB},
+                 {4, 60 * KIB, 60 * KIB, 60 * KIB}, /* more than their share */
+                 {114, 0, 0, KIB},
+                 {1000, 64, 64, 64}};
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++)
+        for (int count = 1; count <= 20; count += 19) {
+            const bool users = i % 2 == 0;
+            const unsigned expected = users ? cases[i / 2].users : cases[i / 2].librarys;
+            record_residents(users ? "narrow" : "own_twice", cases[i / 2].residents, cases[i / 2].local, count);
+            for (int commits = 0; commits < 2; commits++) {
+                fake.last_local = 1;
+                OK(mlxn_encoder_commit_and_wait(encoder));
+                assert_int_equal(fake.last_local, expected);
+            }
+        }
+    mlxn_cuda_state_of(device)->processor_local = 400 * KIB; /* more than a group may have */
+    record_residents("narrow", 1, 0, 1);
+    OK(mlxn_encoder_commit_and_wait(encoder));
+    assert_int_equal(fake.last_local, 226 * KIB);
+    record_residents("narrow", 2, 231425, 1);
+    FAILS_WITH(MLXN_INVALID_ARGUMENT, "of local memory, expected at most 231424", mlxn_encoder_commit(encoder));
 }
 
 /* A driver that does not tell what a kernel takes: too few arguments are then no crash, and right ones right. */
@@ -546,6 +599,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_empty_buffer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_resident_groups, setup, teardown),
         cmocka_unit_test_setup_teardown(test_arguments_unknown, setup, teardown),
         cmocka_unit_test_setup_teardown(test_compile_errors, setup, teardown),
         cmocka_unit_test_teardown(test_cache, cuda_teardown),

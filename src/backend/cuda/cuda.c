@@ -111,6 +111,13 @@ static mlxn_status read_limits(mlxn_device *device, mlxn_cuda_state *state) {
         status = attribute(state->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &state->processors);
     }
     if (status == MLXN_OK) {
+        status =
+            attribute(state->device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, &state->processor_local);
+    }
+    if (status == MLXN_OK) {
+        status = attribute(state->device, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, &state->reserved_local);
+    }
+    if (status == MLXN_OK) {
         status = CU(state, DeviceTotalMem, &bytes, state->device);
     }
     device->local_bytes = (size_t)local;

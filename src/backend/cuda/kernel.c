@@ -99,7 +99,8 @@ static mlxn_status load(const mlxn_device *device, const char *name, const void 
         return status;
     }
     kernel->threads = threads > 0 ? (uint64_t)threads : 0;
-    kernel->local_most = local >= 0 && (size_t)local < device->local_bytes ? device->local_bytes - (size_t)local : 0;
+    kernel->local_bytes = local > 0 ? (size_t)local : 0;
+    kernel->local_most = kernel->local_bytes < device->local_bytes ? device->local_bytes - kernel->local_bytes : 0;
     return MLXN_OK;
 }
 

@@ -58,6 +58,17 @@ static mlxn_status check_arguments(const mlxn_cuda_kernel *kernel, const mlxn_re
     return MLXN_OK;
 }
 
+/* Dynamic local memory of a group. What no group uses keeps others out. */
+static size_t local_of(const mlxn_cuda_state *state, const mlxn_cuda_kernel *kernel, const mlxn_record *record) {
+    if (record->resident_groups == 0) {
+        return record->local_bytes;
+    }
+    const size_t share = (size_t)state->processor_local / record->resident_groups;
+    const size_t taken = (size_t)state->reserved_local + kernel->local_bytes;
+    const size_t bytes = share > taken + record->local_bytes ? share - taken : record->local_bytes;
+    return bytes < kernel->local_most ? bytes : kernel->local_most;
+}
+
 mlxn_status mlxn_cuda_check_launch(mlxn_cuda_state *state, const mlxn_record *record) {
     mlxn_cuda_kernel *kernel = record->kernel->compiled;
     mlxn_status status = check_extents(state, record);
@@ -77,11 +88,12 @@ mlxn_status mlxn_cuda_check_launch(mlxn_cuda_state *state, const mlxn_record *re
                          "%s: the group has %" PRIu32 " bytes of local memory, expected at most %zu",
                          record->kernel->name, record->local_bytes, kernel->local_most);
     }
-    if (record->local_bytes > local_by_default && record->local_bytes > kernel->local_allowed) {
-        status = CU(state, FuncSetAttribute, kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                    (int)record->local_bytes);
+    const size_t local = local_of(state, kernel, record);
+    if (local > local_by_default && local > kernel->local_allowed) {
+        status =
+            CU(state, FuncSetAttribute, kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)local);
         if (status == MLXN_OK) {
-            kernel->local_allowed = record->local_bytes;
+            kernel->local_allowed = local;
         }
     }
     return status;
@@ -113,12 +125,14 @@ bool mlxn_cuda_awaits(const mlxn_record *record) {
     return kernel->awaits;
 }
 
-static CUresult launch_early(const mlxn_cuda_kernel *kernel, const mlxn_record *record, CUstream stream,
-                             void **arguments) {
+static CUresult launch_early(const mlxn_cuda_state *state, const mlxn_cuda_kernel *kernel, const mlxn_record *record,
+                             CUstream stream, void **arguments) {
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                    .value = {.programmatic = 1}};
-    CUlaunchConfig launch = {
-        .local_bytes = record->local_bytes, .stream = stream, .attributes = &attribute, .attribute_count = 1};
+    CUlaunchConfig launch = {.local_bytes = (unsigned)local_of(state, kernel, record),
+                             .stream = stream,
+                             .attributes = &attribute,
+                             .attribute_count = 1};
     for (int i = 0; i < 3; i++) {
         launch.grid[i] = (unsigned)record->call.grid[i];
         launch.group[i] = record->group[i];
@@ -133,12 +147,12 @@ CUresult mlxn_cuda_launch(mlxn_cuda_state *state, const mlxn_record *record, CUs
     void *space[MAX_ARGUMENTS];
     void **arguments = collect(state, kernel, record, space);
     early = early && state->early_launches && kernel->awaits;
-    if (early && launch_early(kernel, record, stream, arguments) == CUDA_SUCCESS) {
+    if (early && launch_early(state, kernel, record, stream, arguments) == CUDA_SUCCESS) {
         return CUDA_SUCCESS;
     }
     const CUresult result =
         mlxn_cuda.LaunchKernel(kernel->function, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2], group[0],
-                               group[1], group[2], record->local_bytes, stream, arguments, NULL);
+                               group[1], group[2], (unsigned)local_of(state, kernel, record), stream, arguments, NULL);
     if (early && result == CUDA_SUCCESS) {
         state->early_launches = false; /* early is what the driver does not do */
     }
@@ -150,7 +164,7 @@ CUresult mlxn_cuda_add_node(mlxn_cuda_state *state, const mlxn_record *record, C
     const mlxn_cuda_kernel *kernel = record->kernel->compiled;
     void *arguments[MAX_ARGUMENTS];
     CUDA_KERNEL_NODE_PARAMS parameters = {.function = kernel->function,
-                                          .local_bytes = record->local_bytes,
+                                          .local_bytes = (unsigned)local_of(state, kernel, record),
                                           .arguments = collect(state, kernel, record, arguments)};
     for (int i = 0; i < 3; i++) {
         parameters.grid[i] = (unsigned)record->call.grid[i];

@@ -55,6 +55,7 @@ typedef struct mlxn_cuda_kernel {
     CUfunction function;
     bool awaits;             /* itself, that what is before it has ended: it may be started early (launch.c) */
     uint64_t threads;        /* of a group, at most */
+    size_t local_bytes;      /* that the text declares */
     size_t local_allowed;    /* dynamic local memory, as the function is set up */
     size_t local_most;       /* and as it could be */
     bool arguments_known;    /* the driver told: */
@@ -89,7 +90,9 @@ typedef struct mlxn_cuda_state {
     int capability;   /* 90 for 9.0 */
     uint64_t grid[3]; /* the device's limits */
     uint64_t group[3];
-    int processors;         /* its multiprocessors */
+    int processors;         /* its multiprocessors, */
+    int processor_local;    /* the local memory of each, and of that */
+    int reserved_local;     /* what each group takes beside its own */
     bool early_launches;    /* the driver starts kernels that await early, by a launch */
     bool early_edges;       /* and by an edge of a graph; both used under device->lock */
     mlxn_cuda_spare *spare; /* where the driver does not know a kernel's arguments; used under device->lock */

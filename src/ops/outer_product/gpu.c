@@ -111,16 +111,13 @@ typedef struct forward_constants {
     int64_t ahead_each, ahead_bytes;
 } forward_constants;
 
-enum { TOGETHER = 4 << 20 }; /* bytes that are read for at once, mostly */
-
 /* Each group writes `written` bytes, and reads `each` of an argument's `bytes` that none before it has. These are read for many
- * groups at once, `together` bytes at most, and shortly before: so that they are still there, and what is written between two
- * bursts is as much as keeps the memory busy. What fits a cache anyhow need not be read ahead. */
-static void plan_ahead(forward_constants *c, bool of_rhs, int64_t bytes, int64_t each, int64_t written,
-                       int64_t together) {
-    enum { LITTLE = 1 << 20, BETWEEN = 64 << 20, BEFORE = 4 << 20 }; /* as measured */
+ * groups at once, and shortly before: so that they are still there, and what is written between two bursts is as much as keeps
+ * the memory busy. What fits a cache anyhow need not be read ahead. */
+static void plan_ahead(forward_constants *c, bool of_rhs, int64_t bytes, int64_t each, int64_t written) {
+    enum { LITTLE = 1 << 20, TOGETHER = 4 << 20, BETWEEN = 64 << 20, BEFORE = 4 << 20 }; /* as measured */
     if (bytes > LITTLE && each > 0) {
-        while (each << (c->ahead_log2 + 1) <= together && written << (c->ahead_log2 + 1) <= BETWEEN) {
+        while (each << (c->ahead_log2 + 1) <= TOGETHER && written << (c->ahead_log2 + 1) <= BETWEEN) {
             c->ahead_log2++;
         }
         const int64_t groups = (int64_t)1 << c->ahead_log2, last = divide_up(BEFORE, written);
@@ -152,7 +149,34 @@ static int64_t forward_rows(const mlxn_op_call *call, int64_t across) {
     if (is_far(call)) {
         return divide_up(call->n, divide_up(call->n, FORWARD_ROWS));
     }
-    return mlxn_dtype_size(call->dtype) == 2 ? (across == 1 ? 4 : FORWARD_ROWS) : across <= 4 ? 2 : 4;
+    if (call->dtype == MLXN_F32) {
+        return across <= 2 ? 2 : 4;
+    }
+    return across < FORWARD_THREADS ? 4 : FORWARD_ROWS;
+}
+
+/* How many groups a multiprocessor is to work on at a time, as measured; 0: as many as it has room for. What is read waits
+ * behind what waits to be written: so where much is read beside, the groups are just as many as keep the memory busy. */
+static int64_t few_by_rows(const mlxn_op_call *call, const forward_constants *c) {
+    enum { LEAST = 3, FEW_BLOCKS = 3 };
+    const bool f32 = call->dtype == MLXN_F32;
+    int64_t lines = 0; /* of a thread of each group, together */
+    if (c->tiles == 1) {
+        lines = call->m < 8 ? 8 : call->m < 16 ? 12 : 16;
+    } else if (is_far(call) && c->blocks == 1) {
+        lines = f32 ? 12 : 20;
+    } else if (is_far(call) && c->blocks <= FEW_BLOCKS && f32) {
+        lines = 20;
+    }
+    return lines > 0 && lines / c->rows < LEAST ? LEAST : lines / c->rows;
+}
+
+static int64_t few_by_items(const mlxn_op_call *call, bool aligned) {
+    const int64_t longest = FORWARD_THREADS - 4; /* of the rows that the kernel has in local memory */
+    if (aligned) {
+        return 4;
+    }
+    return call->dtype == MLXN_F32 && call->m <= longest ? (call->m < 8 ? 4 : 5) : 0;
 }
 
 /* Plans the kernel by_rows, of rows of so many lines, and returns its groups. */
@@ -168,10 +192,9 @@ static int64_t plan_rows(const mlxn_op_call *call, int64_t row_lines, forward_co
     c->straight = call->batch == 1 && c->tiles == 1;
     const bool of_rhs = c->tiles > 1;
     if (!of_rhs || c->blocks == 1) {
-        const int64_t bytes = (of_rhs ? c->m : c->n) * call->batch * size, uses = of_rhs ? c->n : c->m;
+        const int64_t bytes = (of_rhs ? c->m : c->n) * call->batch * size;
         const int64_t each = of_rhs ? FORWARD_THREADS * 16 : c->rows * step * size;
-        const int64_t together = uses >= 4 && uses < 8 ? 2 * TOGETHER : TOGETHER; /* as measured */
-        plan_ahead(c, of_rhs, bytes, each, c->rows * (int64_t)FORWARD_THREADS * 16, together);
+        plan_ahead(c, of_rhs, bytes, each, c->rows * (int64_t)FORWARD_THREADS * 16);
     }
     const int64_t groups = call->batch * c->blocks * c->tiles;
     return is_far(call) && c->blocks > 1 ? plan_strips(c, groups, c->tiles, across * 16) : groups;
@@ -184,7 +207,7 @@ static int64_t plan_lines(const mlxn_op_call *call, bool by_items, forward_const
     c->step_item = step / m / n;
     c->step_row = step / m % n;
     c->step_column = step % m;
-    plan_ahead(c, false, n * call->batch * size, elements / m * size, elements * size, TOGETHER);
+    plan_ahead(c, false, n * call->batch * size, elements / m * size, elements * size);
     /* One line more than the total has: the first may begin before it. */
     const int64_t groups = divide_up(divide_up(c->total, line) + 1, FORWARD_THREADS * FORWARD_LINES);
     return is_far(call) && by_items && n > 1 ? plan_strips(c, groups, divide_up(m, elements), elements * size) : groups;
@@ -197,11 +220,11 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
     const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), line = 16 / size, row_lines = call->m / line;
     const int64_t n = call->n, m = call->m;
     forward_constants c = {.n = n, .m = m, .total = call->batch * n * m};
-    const bool aligned_rhs = mlxn_slice_begin(&slices[1]) % 16 == 0, aligned_y = mlxn_slice_begin(&slices[2]) % 16 == 0;
+    const bool aligned_y = mlxn_slice_begin(&slices[2]) % 16 == 0;
+    const bool aligned = aligned_y && mlxn_slice_begin(&slices[1]) % 16 == 0 && m % line == 0;
     /* A group has lines of one item alone by rows, which tiny matrices would not fill. */
     const bool fills = call->batch == 1 || n * row_lines >= FORWARD_THREADS;
-    const bool by_rows = aligned_rhs && aligned_y && m % line == 0 && fills &&
-                         (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines);
+    const bool by_rows = aligned && fills && (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines);
     /* Lines of whole rows have a way by lines. */
     const bool rows_of_line = aligned_y && call->batch == 1 && line % m == 0;
     const int64_t group = FORWARD_THREADS * FORWARD_LINES * line;
@@ -209,6 +232,9 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
     c.straight = rows_of_line; /* by rows, plan_rows says */
     const int64_t groups = by_rows ? plan_rows(call, row_lines, &c) : plan_lines(call, by_items, &c);
     const kernel_name name = name_of(op, call, by_rows ? "by_rows" : by_items ? "by_items" : "by_lines");
+    /* What the caches hold is written faster than the memory would take it. */
+    const bool outgrows = slices[2].bytes / 2 > mlxn_encoder_device(call->encoder)->info.cache_bytes;
+    const int64_t few = by_rows ? few_by_rows(call, &c) : by_items ? few_by_items(call, aligned) : 0;
     return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = name.text,
                                                                 .slices = slices,
                                                                 .slice_count = 3,
@@ -216,6 +242,7 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
                                                                 .constant_bytes = sizeof c,
                                                                 .grid = {(uint64_t)groups, 1, 1},
                                                                 .group = {FORWARD_THREADS, 1, 1},
+                                                                .resident_groups = outgrows ? (uint32_t)few : 0,
                                                                 .cost = slices[2].bytes});
 }
 
