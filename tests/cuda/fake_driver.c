@@ -412,7 +412,7 @@ static bool launch_fits(const fake_kernel *kernel, const unsigned *grid, const u
     fake.last_local = local;
     const bool fits = grid[0] > 0 && grid[1] > 0 && grid[2] > 0 && grid[1] < 65536 && grid[2] < 65536 &&
                       group[0] * group[1] * group[2] <= (unsigned)kernel->threads &&
-                      (int)local <= (kernel->local_allowed > 48 << 10 ? kernel->local_allowed : 48 << 10);
+                      (int)local <= (kernel->local_allowed > 0 ? kernel->local_allowed : (48 << 10) - kernel->local);
     if (!fits)
         fake_complain("a launch beyond the limits");
     return fits;

@@ -222,6 +222,8 @@ static void test_limits(void **state) {
                    THREADS(1, 1, 65), 0, 8);
     dispatch_fails("narrow", "the group has 128 threads, expected 1 to 64", EXTENTS(1, 1, 1), THREADS(64, 2, 1), 0, 8);
     dispatch_fails("narrow", "of local memory, expected at most 231424", EXTENTS(1, 1, 1), THREADS(1, 1, 1), 231425, 8);
+    /* What it declares counts, too: from here on it has to be set up. */
+    dispatch_fails("narrow", NULL, EXTENTS(1, 1, 1), THREADS(1, 1, 1), (48 << 10) - 1024 + 1, 8);
     dispatch_fails("narrow", NULL, EXTENTS(3, 2, 1), THREADS(32, 2, 1), 231424, 8);
     assert_int_equal(fake.last_local, 231424);
     assert_memory_equal(fake.last_grid, ((const unsigned[]){3, 2, 1}), sizeof fake.last_grid);
@@ -261,7 +263,7 @@ static void test_resident_groups(void **state) {
                  {1, 0, 226 * KIB, 227 * KIB},
                  {2, 0, 112 * KIB, 113 * KIB},
                  {3, 0, 74 * KIB, 75 * KIB},
-                 {7, 0, 228 * KIB / 7 - 2 * KIB, 228 * KIB / 7 - KIB},
+                 {7, 0, 33280 - 2 * KIB, 33280 - KIB}, /* in units of 256 bytes */
                  {4, 512, 55 * KIB, 56 * KIB},
                  {4, 60 * KIB, 60 * KIB, 60 * KIB}, /* more than their share */
                  {114, 0, 0, KIB},
@@ -270,6 +272,12 @@ static void test_resident_groups(void **state) {
         for (int count = 1; count <= 20; count += 19) {
             const bool users = i % 2 == 0;
             const unsigned expected = users ? cases[i / 2].users : cases[i / 2].librarys;
+            const unsigned residents = cases[i / 2].residents, taken = expected + (users ? 2u : 1u) * KIB;
+            if (residents > 0 && cases[i / 2].local == 0 &&
+                residents < 114) { /* so many have room, and one more has not */
+                assert_true(residents * taken <= 228 * KIB);
+                assert_true((residents + 1) * taken > 228 * KIB);
+            }
             record_residents(users ? "narrow" : "own_twice", cases[i / 2].residents, cases[i / 2].local, count);
             for (int commits = 0; commits < 2; commits++) {
                 fake.last_local = 1;

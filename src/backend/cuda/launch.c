@@ -15,7 +15,7 @@
 
 #include "backend/cuda/state.h"
 
-/* Dynamic local memory that every kernel may have without being set up for it. */
+/* Local memory, declared and dynamic, that a group of every kernel may have without being set up for it. */
 static const size_t local_by_default = 48 << 10;
 
 static mlxn_status check_extents(const mlxn_cuda_state *state, const mlxn_record *record) {
@@ -58,12 +58,15 @@ static mlxn_status check_arguments(const mlxn_cuda_kernel *kernel, const mlxn_re
     return MLXN_OK;
 }
 
+/* What groups are given local memory in, at most: 128 bytes, or 256 before compute capability 8.0. */
+enum { LOCAL_UNIT = 256 };
+
 /* Dynamic local memory of a group. What no group uses keeps others out. */
 static size_t local_of(const mlxn_cuda_state *state, const mlxn_cuda_kernel *kernel, const mlxn_record *record) {
     if (record->resident_groups == 0) {
         return record->local_bytes;
     }
-    const size_t share = (size_t)state->processor_local / record->resident_groups;
+    const size_t share = (size_t)state->processor_local / record->resident_groups / LOCAL_UNIT * LOCAL_UNIT;
     const size_t taken = (size_t)state->reserved_local + kernel->local_bytes;
     const size_t bytes = share > taken + record->local_bytes ? share - taken : record->local_bytes;
     return bytes < kernel->local_most ? bytes : kernel->local_most;
@@ -89,7 +92,7 @@ mlxn_status mlxn_cuda_check_launch(mlxn_cuda_state *state, const mlxn_record *re
                          record->kernel->name, record->local_bytes, kernel->local_most);
     }
     const size_t local = local_of(state, kernel, record);
-    if (local > local_by_default && local > kernel->local_allowed) {
+    if (kernel->local_bytes + local > local_by_default && local > kernel->local_allowed) {
         status =
             CU(state, FuncSetAttribute, kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)local);
         if (status == MLXN_OK) {
