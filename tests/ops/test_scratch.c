@@ -1,82 +1,8 @@
 /* What ops take of a graphics processor's memory beside their arguments: partial sums, of at most a 64th of dy, where it
- * is not less than 1 MiB. Counted on a device that plans as graphics processors do and has no memory behind its
- * addresses, so that shapes of any size can be tried. */
-#include "core/op.h"
+ * is not less than 1 MiB. Counted on a device without memory. */
 #include "support/op_case.h"
+#include "support/planning.h"
 #include "support/random.h"
-
-static uintptr_t next_address;
-static size_t live_bytes;
-
-static mlxn_status plan_allocate(mlxn_device *device, size_t bytes, mlxn_memory *memory) {
-    (void)device;
-    *memory = (mlxn_memory){.address = next_address, .bytes = bytes};
-    next_address += (bytes + 255) / 256 * 256;
-    live_bytes += bytes;
-    return MLXN_OK;
-}
-
-static void plan_release(mlxn_device *device, mlxn_memory *memory) {
-    (void)device;
-    live_bytes -= memory->bytes;
-}
-
-static mlxn_status plan_compile(mlxn_device *device, mlxn_kernel *kernel) {
-    (void)device, (void)kernel;
-    return MLXN_OK;
-}
-
-static mlxn_status plan_wait(mlxn_device *device, mlxn_list *list) {
-    (void)device, (void)list;
-    return MLXN_OK;
-}
-
-/* No dispatch writes what it reads elsewhere: sums that are added up in several passes go from one memory to another, since
- * groups of a dispatch run in any order. */
-static mlxn_status plan_commit(mlxn_device *device, mlxn_list *list, bool timing) {
-    (void)device, (void)timing;
-    for (size_t r = 0; r < list->count; r++) {
-        const mlxn_record *record = list->records[r];
-        for (uint32_t i = 0; i < record->slice_count; i++)
-            for (uint32_t k = 0; k < record->slice_count; k++)
-                if (record->slices[i].access == MLXN_READ && record->slices[k].access != MLXN_READ &&
-                    mlxn_slices_overlap(&record->slices[i], &record->slices[k]))
-                    fail_msg("dispatch %zu, %s, writes argument %u over argument %u", r, record->kernel->name, k, i);
-    }
-    return MLXN_OK;
-}
-
-static const mlxn_backend *cpu_backend;
-static mlxn_backend plan_backend;
-
-/* The CPU device with the functions above in place of its own, and the names of the kernels of graphics processors. */
-static mlxn_device *open_planning(size_t local_bytes) {
-    mlxn_device *device = test_cpu(1);
-    cpu_backend = device->backend;
-    plan_backend = *cpu_backend;
-    plan_backend.allocate = plan_allocate;
-    plan_backend.release = plan_release;
-    plan_backend.compile = plan_compile;
-    plan_backend.commit = plan_commit;
-    plan_backend.wait = plan_wait;
-    device->backend = &plan_backend;
-    device->local_bytes = local_bytes;
-    for (size_t i = 0; i < mlxn_family_count; i++)
-        for (size_t k = 0; k < mlxn_families[i]->gpu->count; k++) {
-            const mlxn_gpu_kernel *kernel = &mlxn_families[i]->gpu->list[k];
-            const mlxn_status status =
-                mlxn_registry_add_built_in(device, &(mlxn_kernel){.name = kernel->name, .text = kernel->text});
-            assert_true(status == MLXN_OK || status == MLXN_ALREADY_EXISTS); /* the CPU has some of the same name */
-        }
-    next_address = 256;
-    live_bytes = 0;
-    return device;
-}
-
-static void close_planning(mlxn_device *device) {
-    device->backend = cpu_backend;
-    mlxn_device_destroy(device);
-}
 
 /* The scratch memory that recording the op takes. */
 static size_t scratch_of(mlxn_device *device, const op_case *c, size_t *first_bytes) {
@@ -88,14 +14,14 @@ static size_t scratch_of(mlxn_device *device, const op_case *c, size_t *first_by
         buffers[k] = test_buffer(device, c->dtype, rank, shape);
     }
     *first_bytes = mlxn_buffer_bytes(buffers[0]);
-    const size_t before = live_bytes;
+    const size_t before = planning_live_bytes();
     mlxn_encoder *encoder = test_encoder(device);
     if (mlxn_encode(encoder, c->op->name, buffers, count, c->mode) != MLXN_OK)
         fail_msg("%s: %s", op_case_text(c), mlxn_last_error());
     OK(mlxn_encoder_commit(encoder));
-    const size_t taken = live_bytes - before;
+    const size_t taken = planning_live_bytes() - before;
     mlxn_encoder_destroy(encoder);
-    assert_int_equal(live_bytes, before);
+    assert_int_equal(planning_live_bytes(), before);
     for (size_t k = 0; k < count; k++)
         mlxn_buffer_destroy(buffers[k]);
     return taken;
@@ -167,7 +93,7 @@ static void partial_sums_are_few(void **state) {
                          batches[] = {1, 2, 7, 64, 1000, 65536};
     const int64_t most = INT64_C(1) << 34;
     uint64_t random = test_seed(5);
-    mlxn_device *device = open_planning(48 << 10);
+    mlxn_device *device = planning_open(48 << 10);
     for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
         for (size_t i = 0; i < sizeof extents / sizeof *extents; i++)
             for (size_t j = 0; j < sizeof extents / sizeof *extents; j++)
@@ -180,14 +106,14 @@ static void partial_sums_are_few(void **state) {
         if (n <= most / batch / m)
             check_shape(device, batch, n, m);
     }
-    close_planning(device);
+    planning_close(device);
     assert_true(with_scratch > 1000);
 }
 
 /* Ops behind each other share it: a list of many takes no more than one of two. */
 static void lists_share_scratch(void **state) {
     (void)state;
-    mlxn_device *device = open_planning(48 << 10);
+    mlxn_device *device = planning_open(48 << 10);
     enum { N = 4096, M = 2048, OPS = 50, PLACES = 3 };
     mlxn_buffer *dy = test_matrix(device, MLXN_F32, N, M), *lhs = test_vector(device, MLXN_F32, N),
                 *rhs = test_vector(device, MLXN_F32, M), *dlhs[PLACES], *drhs[PLACES];
@@ -198,21 +124,21 @@ static void lists_share_scratch(void **state) {
     /* Into the same gradients, and into others than the op before. */
     for (size_t places = 1; places <= PLACES; places++) {
         mlxn_encoder *encoder = test_encoder(device);
-        const size_t before = live_bytes;
+        const size_t before = planning_live_bytes();
         size_t of_two = 0;
         for (size_t again = 0; again < 2; again++) {
             for (size_t i = 0; i < OPS; i++) {
                 mlxn_outer_product_backward(encoder, dy, lhs, rhs, dlhs[i % places], drhs[i % places], MLXN_OVERWRITE);
                 assert_string_equal(mlxn_encoder_message(encoder), "");
                 if (i == 1 && again == 0)
-                    of_two = live_bytes - before;
+                    of_two = planning_live_bytes() - before;
             }
             assert_true(of_two > 0);
-            assert_int_equal(live_bytes - before, of_two);
+            assert_int_equal(planning_live_bytes() - before, of_two);
             OK(mlxn_encoder_reset(encoder));
         }
         mlxn_encoder_destroy(encoder);
-        assert_int_equal(live_bytes, before);
+        assert_int_equal(planning_live_bytes(), before);
     }
     for (size_t i = 0; i < PLACES; i++) {
         mlxn_buffer_destroy(dlhs[i]);
@@ -221,13 +147,13 @@ static void lists_share_scratch(void **state) {
     mlxn_buffer *const all[] = {dy, lhs, rhs};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         mlxn_buffer_destroy(all[i]);
-    close_planning(device);
+    planning_close(device);
 }
 
 /* A device may have less local memory than a kernel takes. */
 static void too_little_local_memory(void **state) {
     (void)state;
-    mlxn_device *device = open_planning(16 << 10);
+    mlxn_device *device = planning_open(16 << 10);
     static const int64_t columns[] = {3, 40, 200, 2000};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         mlxn_buffer *dy = test_matrix(device, MLXN_F32, 100, columns[i]), *lhs = test_vector(device, MLXN_F32, 100),
@@ -240,7 +166,7 @@ static void too_little_local_memory(void **state) {
         mlxn_buffer_destroy(lhs);
         mlxn_buffer_destroy(drhs);
     }
-    close_planning(device);
+    planning_close(device);
 }
 
 int main(void) {

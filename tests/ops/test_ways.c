@@ -118,17 +118,26 @@ static void forward(void **state) {
         {1, 600, 248, 0, 5, ALL},
         {1, 600, 252, 0, 0, ALL},
         {1, 600, 257, 0, 0, ALL},
-        {1, 300, 1000, 0, 1, ALL},
-        {1, 300, 1000, 5, 0, ALL},
-        {1, 101, 3001, 0, 0, ALL},
+        {1, 200, 511, 1, 2, ALL},
         {1, 7, 30001, 1, 2, ALL},
         {3, 20000, 3, 0, 0, ALL},
         {3, 2000, 33, 0, 0, ALL},
         /* An item ends within a group's last line; y ends with a whole group and begins within a line. */
         {2, 983, 25, 0, 0, F32},
         {2, 983, 50, 0, 0, HALVES},
+        /* Long rows that begin anywhere in a line, all at the same place or not: groups of 256 to 32 lines of a row, that take
+         * turns at the rows or not, and the last of which have rows left over; short and long columns of rows. */
+        {1, 300, 1000, 0, 1, ALL},
+        {1, 300, 1000, 5, 0, ALL},
+        {1, 101, 3001, 0, 0, ALL},
         {1, 64, 1024, 0, 1, ALL},
+        {1, 97, 601, 3, 1, ALL},
+        {1, 32, 513, 0, 7, ALL},
+        {1, 16, 515, 1, 2, F32},
         {3, 100, 1003, 0, 1, ALL},
+        {5, 41, 777, 1, 5, ALL},
+        {40, 33, 601, 0, 0, ALL},
+        {1, 250, 2049, 7, 3, ALL},
         /* Rows so long that strips of columns come one after the other: several blocks of rows, lines, several items; and
          * so few rows that a thread takes all. */
         {1, 9, 2100000, 0, 0, F32},
@@ -137,6 +146,9 @@ static void forward(void **state) {
         {1, 3, 2100001, 0, 0, F32},
         {2, 3, 4200001, 1, 2, F16},
         {1, 7, 2100000, 0, 0, F32},
+        {1, 17, 1060001, 0, 3, F32},
+        {2, 21, 1060003, 1, 0, F32},
+        {1, 33, 2100001, 0, 0, BF16},
         /* Lines within a row, over rows, over items and at both ends of y. */
         {1, 9, 1001, 0, 0, ALL},
         {2, 9, 2048, 0, 1, ALL},

@@ -18,6 +18,7 @@ FN element narrow(float x) { return canonical(x); }
  * as words. */
 FN u32 word_of(element x) { return bits_of(x); }
 FN float widen_word(u32 word, i32 k) { return float_of(word); }
+FN element element_of(u32 word, u32 k) { return float_of(word); }
 FN void keep(GLOBAL element *p, element x) { keep_word(p, bits_of(x)); }
 FN void narrow_line(u32 *words, const float *values) {
     UNROLL
@@ -43,6 +44,7 @@ FN u32 narrow_pair(float a, float b) { return bf16_pair(a, b); }
 #endif
 
 FN u32 word_of(element x) { return x; }
+FN element element_of(u32 word, u32 k) { return (element)(word >> (16 * k)); }
 FN void keep(GLOBAL element *p, element x) { keep_element(p, x); }
 FN float widen(element x) { return widen_word(x, 0); }
 FN element narrow(float x) { return x == x ? (element)narrow_pair(x, 0.0f) : QUIET_NAN; }

@@ -4,7 +4,8 @@ typedef struct constants {
     i64 tiles;       /* of a row: groups that write side by side */
     i64 blocks;      /* of an item: groups below each other */
     u32 across_log2; /* lines of a row that a group writes side by side */
-    u32 rows;
+    u32 rows;        /* that a thread writes */
+    u32 turns_log2;  /* by shifts: 2^turns_log2 groups have the rows between a thread's */
     u32 straight; /* one item, and by rows a group's lines lie together, by lines a line is whole rows */
     i64 step_item, step_row, step_column; /* what THREADS lines are */
     i64 strip;                            /* groups side by side in a strip of columns, 0: there is one strip */
@@ -53,6 +54,9 @@ FN i64 place_in_strips(const GLOBAL element *rhs, const constants *c) {
     const i64 row = quotient(in, width);
     return row * c->across + first + (in - row * width);
 }
+
+/* Elements by which the line begins before it that it is in. */
+FN i64 elements_before(const GLOBAL element *p) { return (i64)((u64)p & 15) / (16 / LINE); }
 
 FN void widen_line(float *values, const u32 *words) {
     UNROLL

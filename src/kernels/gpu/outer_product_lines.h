@@ -24,9 +24,6 @@ FN void move(place *at, i64 items, i64 rows, i64 columns, i64 n, i64 m) {
     at->item += items + next_item;
 }
 
-/* Elements by which the first line begins before y. */
-FN i64 elements_before(const GLOBAL element *y) { return (i64)((u64)y & 15) / (16 / LINE); }
-
 /* Whether lines of y are lines of rhs. */
 FN bool are_lines_of(const GLOBAL element *rhs, i64 before, i64 m) {
     return before == 0 && (m & (LINE - 1)) == 0 && ((u64)rhs & 15) == 0;

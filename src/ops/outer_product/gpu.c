@@ -54,6 +54,7 @@ GRADIENTS(NARROW_TEXT, VARIANT)
 FORWARD_TEXTS(outer_product_by_rows, mlxn_text_outer_product_by_rows)
 FORWARD_TEXTS(outer_product_by_lines, mlxn_text_outer_product_lines, mlxn_text_outer_product_by_lines)
 FORWARD_TEXTS(outer_product_by_items, mlxn_text_outer_product_lines, mlxn_text_outer_product_by_items)
+FORWARD_TEXTS(outer_product_by_shifts, mlxn_text_outer_product_by_shifts)
 #define FINISH_THREADS 256
 TEXTS(outer_product_finish, "#define THREADS " TEXT_OF(FINISH_THREADS) "\n", mlxn_text_outer_product_finish)
 
@@ -66,6 +67,7 @@ static const mlxn_gpu_kernel kernels[] = {
     KERNELS(outer_product_by_rows)
     KERNELS(outer_product_by_lines)
     KERNELS(outer_product_by_items)
+    KERNELS(outer_product_by_shifts)
     KERNELS(outer_product_finish)
     GRADIENTS(NARROW_KERNELS, VARIANT_KERNELS)
 };
@@ -104,7 +106,7 @@ static kernel_name name_of(const mlxn_op *op, const mlxn_op_call *call, const ch
 
 typedef struct forward_constants {
     int64_t n, m, total, tiles, blocks;
-    uint32_t across_log2, rows, straight;
+    uint32_t across_log2, rows, turns_log2, straight;
     int64_t step_item, step_row, step_column;
     int64_t strip, across, down, strip_bytes;
     uint32_t ahead_log2, ahead_first, ahead_of_rhs;
@@ -155,12 +157,12 @@ static int64_t forward_rows(const mlxn_op_call *call, int64_t across) {
     return across < FORWARD_THREADS ? 4 : FORWARD_ROWS;
 }
 
-/* How many groups a multiprocessor is to work on at a time, as measured; 0: as many as it has room for. What is read waits
- * behind what waits to be written: so where much is read beside, the groups are just as many as keep the memory busy. */
+/* How many groups a multiprocessor is to work on at a time, as measured on an H200; 0: as many as it has room for. What is read
+ * waits behind what waits to be written: so where much is read beside, the groups are just as many as keep the memory busy. */
 static int64_t few_by_rows(const mlxn_op_call *call, const forward_constants *c) {
     enum { LEAST = 3, FEW_BLOCKS = 3 };
     const bool f32 = call->dtype == MLXN_F32;
-    int64_t lines = 0; /* of a thread of each group, together */
+    int64_t lines = 0; /* a thread of each such group, all together */
     if (c->tiles == 1) {
         lines = call->m < 8 ? 8 : call->m < 16 ? 12 : 16;
     } else if (is_far(call) && c->blocks == 1) {
@@ -172,32 +174,54 @@ static int64_t few_by_rows(const mlxn_op_call *call, const forward_constants *c)
 }
 
 static int64_t few_by_items(const mlxn_op_call *call, bool aligned) {
-    const int64_t longest = FORWARD_THREADS - 4; /* of the rows that the kernel has in local memory */
+    const int64_t longest = FORWARD_THREADS - 4; /* row of f32 that the kernel has in local memory */
     if (aligned) {
-        return 4;
+        return 3;
     }
-    return call->dtype == MLXN_F32 && call->m <= longest ? (call->m < 8 ? 4 : 5) : 0;
+    return call->dtype == MLXN_F32 && call->m <= longest ? (call->m < 8 ? 3 : 4) : 0;
 }
 
-/* Plans the kernel by_rows, of rows of so many lines, and returns its groups. */
-static int64_t plan_rows(const mlxn_op_call *call, int64_t row_lines, forward_constants *c) {
-    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype);
-    const int64_t across = minimum(row_lines, FORWARD_THREADS), step = FORWARD_THREADS / across;
+/* Plans a kernel by rows, of so many lines, of which a group takes `across` side by side, and returns its groups. */
+static int64_t plan_rows(const mlxn_op_call *call, int64_t row_lines, int64_t across, forward_constants *c) {
+    const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), step = FORWARD_THREADS / across;
     while (1 << c->across_log2 < across) {
         c->across_log2++;
     }
-    c->tiles = divide_up(row_lines, FORWARD_THREADS);
-    c->rows = (uint32_t)forward_rows(call, across);
-    c->blocks = divide_up(c->n, c->rows * step);
+    c->tiles = divide_up(row_lines, across);
+    c->blocks = divide_up(c->n, (c->rows * step) << c->turns_log2) << c->turns_log2;
     c->straight = call->batch == 1 && c->tiles == 1;
     const bool of_rhs = c->tiles > 1;
     if (!of_rhs || c->blocks == 1) {
         const int64_t bytes = (of_rhs ? c->m : c->n) * call->batch * size;
-        const int64_t each = of_rhs ? FORWARD_THREADS * 16 : c->rows * step * size;
+        const int64_t each = of_rhs ? across * 16 : c->rows * step * size;
         plan_ahead(c, of_rhs, bytes, each, c->rows * (int64_t)FORWARD_THREADS * 16);
     }
     const int64_t groups = call->batch * c->blocks * c->tiles;
     return is_far(call) && c->blocks > 1 ? plan_strips(c, groups, c->tiles, across * 16) : groups;
+}
+
+static int64_t plan_by_rows(const mlxn_op_call *call, int64_t row_lines, forward_constants *c) {
+    const int64_t across = minimum(row_lines, FORWARD_THREADS);
+    c->rows = (uint32_t)forward_rows(call, across);
+    return plan_rows(call, row_lines, across, c);
+}
+
+/* A thread's rows begin at the same place in a line: they are a line's number of elements apart, or as many as a group takes side
+ * by side. How many of both, as measured: 16-bit elements take so much arithmetic that threads without a line cost time. */
+static int64_t plan_by_shifts(const mlxn_op_call *call, int64_t line, forward_constants *c) {
+    enum { LEAST_ACROSS = 32, MANY = 48 };
+    const bool f32 = call->dtype == MLXN_F32;
+    const int64_t lines = divide_up(call->m + line - 1, line); /* the first may begin in front of the row */
+    int64_t across = FORWARD_THREADS;
+    while (!f32 && across > LEAST_ACROSS && divide_up(lines, across) * across - lines > lines / 8) {
+        across /= 2;
+    }
+    const int64_t beside = FORWARD_THREADS / across, rows = divide_up(call->n, beside > line ? beside : line);
+    c->rows = (uint32_t)divide_up(rows, divide_up(rows, f32 && rows >= MANY ? FORWARD_ROWS - 2 : FORWARD_ROWS));
+    while (beside << c->turns_log2 < line) {
+        c->turns_log2++;
+    }
+    return plan_rows(call, lines, across, c);
 }
 
 /* Plans the other kernels. */
@@ -214,27 +238,40 @@ static int64_t plan_lines(const mlxn_op_call *call, bool by_items, forward_const
 }
 
 mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call *call) {
+    enum { LONG = 512 };
     const mlxn_slice slices[] = {mlxn_slice_of(call->arguments[0], MLXN_READ),
                                  mlxn_slice_of(call->arguments[1], MLXN_READ),
                                  mlxn_slice_of(call->arguments[2], MLXN_WRITE)};
     const int64_t size = (int64_t)mlxn_dtype_size(call->dtype), line = 16 / size, row_lines = call->m / line;
-    const int64_t n = call->n, m = call->m;
+    const int64_t n = call->n, m = call->m, group = FORWARD_THREADS * FORWARD_LINES * line;
     forward_constants c = {.n = n, .m = m, .total = call->batch * n * m};
     const bool aligned_y = mlxn_slice_begin(&slices[2]) % 16 == 0;
     const bool aligned = aligned_y && mlxn_slice_begin(&slices[1]) % 16 == 0 && m % line == 0;
     /* A group has lines of one item alone by rows, which tiny matrices would not fill. */
     const bool fills = call->batch == 1 || n * row_lines >= FORWARD_THREADS;
-    const bool by_rows = aligned && fills && (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines);
-    /* Lines of whole rows have a way by lines. */
-    const bool rows_of_line = aligned_y && call->batch == 1 && line % m == 0;
-    const int64_t group = FORWARD_THREADS * FORWARD_LINES * line;
-    const bool by_items = !rows_of_line && n * m >= 2 * group && m <= INT32_MAX;
-    c.straight = rows_of_line; /* by rows, plan_rows says */
-    const int64_t groups = by_rows ? plan_rows(call, row_lines, &c) : plan_lines(call, by_items, &c);
-    const kernel_name name = name_of(op, call, by_rows ? "by_rows" : by_items ? "by_items" : "by_lines");
-    /* What the caches hold is written faster than the memory would take it. */
-    const bool outgrows = slices[2].bytes / 2 > mlxn_encoder_device(call->encoder)->info.cache_bytes;
-    const int64_t few = by_rows ? few_by_rows(call, &c) : by_items ? few_by_items(call, aligned) : 0;
+    const char *way = "by_lines";
+    int64_t groups, few = 0;
+    if (aligned && fills && (row_lines >= FORWARD_THREADS || power_from(row_lines) == row_lines)) {
+        way = "by_rows";
+        groups = plan_by_rows(call, row_lines, &c);
+        few = few_by_rows(call, &c);
+    } else if (!aligned && fills && m >= LONG && n >= 4 * line) {
+        way = "by_shifts";
+        groups = plan_by_shifts(call, line, &c);
+    } else if (aligned_y && call->batch == 1 && line % m == 0) { /* a line is whole rows */
+        c.straight = 1;
+        groups = plan_lines(call, false, &c);
+    } else if (n * m >= 2 * group && m <= INT32_MAX) {
+        way = "by_items";
+        groups = plan_lines(call, true, &c);
+        few = few_by_items(call, aligned);
+    } else {
+        groups = plan_lines(call, false, &c);
+    }
+    const kernel_name name = name_of(op, call, way);
+    /* What caches hold is written faster than the memory would take it; up to twice that, some of it. */
+    const uint64_t cache = mlxn_encoder_device(call->encoder)->info.cache_bytes;
+    const bool outgrows = cache > 0 && slices[2].bytes / 2 > cache;
     return mlxn_encoder_record(call->encoder, &(mlxn_recording){.kernel = name.text,
                                                                 .slices = slices,
                                                                 .slice_count = 3,
