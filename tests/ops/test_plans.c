@@ -70,7 +70,8 @@ static const struct {
     {F32, {1, 16384, 16383}, {0}, "by_shifts", 0},
     {F16, {1, 16384, 16384}, {1, 1}, "by_shifts", 0},
     {BF16, {1, 16384, 16384}, {0, 1}, "by_shifts", 0},
-    {F32, {1, 33, 8134407}, {0}, "by_shifts", 0},
+    {F32, {1, 67, 4006499}, {0}, "by_shifts", 0},
+    {F32, {1, 33, 8134407}, {0}, "by_items", 0},
     {BF16, {1, 1 << 27, 4}, {0}, "by_lines", 0},
     {F32, {1 << 22, 8, 8}, {0}, "by_lines", 0},
     /* What is not larger than twice the cache. */

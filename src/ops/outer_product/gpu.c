@@ -238,7 +238,10 @@ static int64_t plan_lines(const mlxn_op_call *call, bool by_items, forward_const
 }
 
 mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call *call) {
-    enum { LONG = 512 };
+    enum {
+        LONG = 512,
+        MANY = 16
+    }; /* elements of a row, and rows for each that a line has: from there on, shifts pay */
     const mlxn_slice slices[] = {mlxn_slice_of(call->arguments[0], MLXN_READ),
                                  mlxn_slice_of(call->arguments[1], MLXN_READ),
                                  mlxn_slice_of(call->arguments[2], MLXN_WRITE)};
@@ -255,7 +258,7 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
         way = "by_rows";
         groups = plan_by_rows(call, row_lines, &c);
         few = few_by_rows(call, &c);
-    } else if (!aligned && fills && m >= LONG && n >= 4 * line) {
+    } else if (!aligned && fills && m >= LONG && n >= MANY * line) {
         way = "by_shifts";
         groups = plan_by_shifts(call, line, &c);
     } else if (aligned_y && call->batch == 1 && line % m == 0) { /* a line is whole rows */
