@@ -9,7 +9,8 @@ extern const char mlxn_text_cuda[], mlxn_text_opencl[];
 /* What stands in every language: dtypes, sums, elementary functions, and the bodies of the op families. */
 extern const char mlxn_text_dtypes[], mlxn_text_sums[], mlxn_text_elementary[], mlxn_text_elementwise[],
     mlxn_text_outer_product[], mlxn_text_outer_product_by_rows[], mlxn_text_outer_product_lines[],
-    mlxn_text_outer_product_by_lines[], mlxn_text_outer_product_by_items[], mlxn_text_outer_product_by_shifts[], mlxn_text_outer_product_gradients[],
-    mlxn_text_outer_product_backward[], mlxn_text_outer_product_narrow[], mlxn_text_outer_product_finish[];
+    mlxn_text_outer_product_by_lines[], mlxn_text_outer_product_by_items[], mlxn_text_outer_product_by_shifts[],
+    mlxn_text_outer_product_gradients[], mlxn_text_outer_product_backward[], mlxn_text_outer_product_narrow[],
+    mlxn_text_outer_product_finish[];
 
 #endif

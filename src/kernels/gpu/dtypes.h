@@ -14,8 +14,8 @@ typedef float element;
 FN float widen(element x) { return x; }
 FN element narrow(float x) { return canonical(x); }
 
-/* A word with an element as its first; element k of a word; an element that is written to be read soon; a line of values
- * as words. */
+/* A word with an element as its first; element k of a word, widened and as it is; an element that is written to be read
+ * soon; a line of values as words. */
 FN u32 word_of(element x) { return bits_of(x); }
 FN float widen_word(u32 word, i32 k) { return float_of(word); }
 FN element element_of(u32 word, u32 k) { return float_of(word); }

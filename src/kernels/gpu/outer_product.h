@@ -6,7 +6,7 @@ typedef struct constants {
     u32 across_log2; /* lines of a row that a group writes side by side */
     u32 rows;        /* that a thread writes */
     u32 turns_log2;  /* by shifts: 2^turns_log2 groups have the rows between a thread's */
-    u32 straight; /* one item, and by rows a group's lines lie together, by lines a line is whole rows */
+    u32 straight;    /* one item, and by rows a group's lines lie together, by lines a line is whole rows */
     i64 step_item, step_row, step_column; /* what THREADS lines are */
     i64 strip;                            /* groups side by side in a strip of columns, 0: there is one strip */
     i64 across, down; /* groups side by side and below each other: of these, the last may find nothing to write */

@@ -162,7 +162,7 @@ static int64_t forward_rows(const mlxn_op_call *call, int64_t across) {
 static int64_t few_by_rows(const mlxn_op_call *call, const forward_constants *c) {
     enum { LEAST = 3, FEW_BLOCKS = 3 };
     const bool f32 = call->dtype == MLXN_F32;
-    int64_t lines = 0; /* a thread of each such group, all together */
+    int64_t lines = 0; /* that a thread writes, times the groups */
     if (c->tiles == 1) {
         lines = call->m < 8 ? 8 : call->m < 16 ? 12 : 16;
     } else if (is_far(call) && c->blocks == 1) {
@@ -209,7 +209,7 @@ static int64_t plan_by_rows(const mlxn_op_call *call, int64_t row_lines, forward
 /* A thread's rows begin at the same place in a line: they are a line's number of elements apart, or as many as a group takes side
  * by side. How many of both, as measured: 16-bit elements take so much arithmetic that threads without a line cost time. */
 static int64_t plan_by_shifts(const mlxn_op_call *call, int64_t line, forward_constants *c) {
-    enum { LEAST_ACROSS = 32, MANY = 48 };
+    enum { LEAST_ACROSS = 32, FEWER_ROWS = 6, FEWER_FROM = 48 };
     const bool f32 = call->dtype == MLXN_F32;
     const int64_t lines = divide_up(call->m + line - 1, line); /* the first may begin in front of the row */
     int64_t across = FORWARD_THREADS;
@@ -217,7 +217,7 @@ static int64_t plan_by_shifts(const mlxn_op_call *call, int64_t line, forward_co
         across /= 2;
     }
     const int64_t beside = FORWARD_THREADS / across, rows = divide_up(call->n, beside > line ? beside : line);
-    c->rows = (uint32_t)divide_up(rows, divide_up(rows, f32 && rows >= MANY ? FORWARD_ROWS - 2 : FORWARD_ROWS));
+    c->rows = (uint32_t)divide_up(rows, divide_up(rows, f32 && rows >= FEWER_FROM ? FEWER_ROWS : FORWARD_ROWS));
     while (beside << c->turns_log2 < line) {
         c->turns_log2++;
     }
@@ -238,10 +238,8 @@ static int64_t plan_lines(const mlxn_op_call *call, bool by_items, forward_const
 }
 
 mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call *call) {
-    enum {
-        LONG = 512,
-        MANY = 16
-    }; /* elements of a row, and rows for each that a line has: from there on, shifts pay */
+    /* Elements of a row, and rows for each that a line has, from which on shifts pay. */
+    enum { LONG = 512, MANY = 16 };
     const mlxn_slice slices[] = {mlxn_slice_of(call->arguments[0], MLXN_READ),
                                  mlxn_slice_of(call->arguments[1], MLXN_READ),
                                  mlxn_slice_of(call->arguments[2], MLXN_WRITE)};
