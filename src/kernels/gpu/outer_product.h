@@ -1,4 +1,4 @@
-/* y[b,i,j] = lhs[b,i] * rhs[b,j], in lines of 16 bytes of y: what the three ways to do so have in common. */
+/* y[b,i,j] = lhs[b,i] * rhs[b,j], in lines of 16 bytes of y: what the four ways to do so have in common. */
 typedef struct constants {
     i64 n, m, total; /* total: elements of y */
     i64 tiles;       /* of a row: groups that write side by side */

@@ -256,7 +256,7 @@ mlxn_status mlxn_outer_product_gpu_forward(const mlxn_op *op, const mlxn_op_call
         way = "by_rows";
         groups = plan_by_rows(call, row_lines, &c);
         few = few_by_rows(call, &c);
-    } else if (!aligned && fills && m >= LONG && n >= MANY * line) {
+    } else if (!aligned && m >= LONG && n >= MANY * line) {
         way = "by_shifts";
         groups = plan_by_shifts(call, line, &c);
     } else if (aligned_y && call->batch == 1 && line % m == 0) { /* a line is whole rows */
